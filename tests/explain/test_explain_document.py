@@ -15,8 +15,8 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 FIELDS = (
     "apiVersion kind pod boundTo skipped situation fits message nodes sampling preFilter skippedFilters "
-    "skippedScores groups weights ranking changes tried changePairs conflicts blocked notes preemption "
-    "claims extenders group details"
+    "skippedScores groups weights ranking changes tried nothingPlaces changePairs conflicts blocked notes "
+    "preemption claims extenders group details"
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.explain.explain_world import World, random_pod, random_requests, random_world
-from tests.make import container, node, pod
+from tests.make import ZONE, container, node, pod
 
-from moorage.answers.explain import Explanation
+from moorage.answers.explain import Explanation, HelpfulChange
 from moorage.kube import (
     DaemonSet,
     DaemonSetSpec,
@@ -53,18 +53,27 @@ def random_daemons(random: Random) -> list[DaemonSet]:
     return made
 
 
-def fits_with_one_more(world: World, pending: Pod, like: str) -> Sequence[str]:
+def fits_with_one_more(
+    world: World, pending: Pod, like: str, labels: Mapping[str, str] = {}
+) -> Sequence[str]:
     """The nodes that the pod fits after the command's change and the pods that come with the node."""
     scheduler = world.scheduler()
     before = set(scheduler.pods.pending)
-    scheduler.add_nodes(1, like)
+    scheduler.add_nodes(1, like, labels=labels)
     came = [one for key, one in scheduler.pods.pending.items() if key not in before]
     scheduler.schedule_pods([replace(p, spec=replace(p.spec, preemption_policy="Never")) for p in came])
     return scheduler.examine(pending).feasible
 
 
-def offered(explanation: Explanation) -> dict[str, int]:
-    return {one.values["like"]: one.feasible_nodes for one in explanation.changes if one.kind == "add-node"}
+def offered(explanation: Explanation) -> list[HelpfulChange]:
+    return [one for one in explanation.changes if one.kind == "add-node"]
+
+
+def places() -> Iterator[dict[str, str]]:
+    """What a user would try: each zone, and each value of another label that nodes have."""
+    yield {}
+    yield from ({ZONE: zone} for zone in ("z1", "z2", "z3"))
+    yield from ({key: value} for key in ("disk", "rack", "gen") for value in "xy357")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -74,11 +83,12 @@ def test_each_offered_node_added_by_the_command_has_the_promised_effect(seed: in
     world = World(bare.nodes, bare.bound, random_daemons(random))
     explanation = world.scheduler().explain(pending)
     nodes = offered(explanation)
-    for like, feasible in nodes.items():
-        assert len(fits_with_one_more(world, pending, like)) == feasible > 0
-    if not explanation.feasible:
-        helps = [each.name for each in world.nodes if fits_with_one_more(world, pending, each.name)]
-        assert bool(nodes) == bool(helps)
+    for one in nodes:
+        fits = fits_with_one_more(world, pending, one.values["like"], one.values.get("label", {}))
+        assert len(fits) == one.feasible_nodes > 0
+    if not (explanation.feasible or nodes):
+        for each in world.nodes:
+            assert not any(fits_with_one_more(world, pending, each.name, labels) for labels in places())
 
 
 def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:

@@ -53,9 +53,11 @@ def test_what_a_runtime_class_asks_for_is_dropped_with_the_class_alone() -> None
     seen = explained(text)
     assert [change.text for change in seen.changes] == [
         "lower the cpu request of container c from 1 to 500m",
+        "label node plain with sandbox=true, if it has the runtime kata",
+        "add a node like plain (4 cpu, 8Gi memory), with sandbox=true, if it has the runtime kata",
         "drop runtime-class kata",
     ]
-    dropped = seen.changes[1].pod.spec
+    dropped = seen.changes[-1].pod.spec
     assert (dropped.runtime_class_name, dropped.node_selector, dropped.overhead) == (None, {}, {})
     assert "kata" not in [one.key for one in dropped.tolerations]
 

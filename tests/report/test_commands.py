@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from moorage.answers import comparison_page
 from moorage.cli import main
@@ -74,6 +75,24 @@ def test_pods_without_a_node_have_causes_and_what_helps(run: Any) -> None:
     assert helps in part
     explained = run("explain", "replicaset/gpu-rs-03", "-n", "pai-gpu", "-f", "examples", "--after-run")
     assert "lower the memory request of container main from 18Gi to 12800Mi" in explained
+
+
+def test_fewer_replicas_enable_no_nodes(run: Any, tmp_path: Path) -> None:
+    card = {"containers": [{"name": "c", "resources": {"limits": {"example.com/card": "1"}}}]}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": card}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    room = {"cpu": "4", "pods": "9", "example.com/card": "1"}
+    objects: list[Any] = [
+        {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": room}},
+        {"kind": "ReplicaSet", "metadata": {"name": "x"}, "spec": spec},
+    ]
+    file = tmp_path / "in.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    text = Read(run("simulate", "-f", str(file), "-o", "html")).text
+    part = text.split("What would help")[1]
+    assert "add a node like n1 (4 cpu, 0 memory): fits 1 node" in part
+    assert "scale replicaset/x to 1: 1 of 2 fit as it is" in part
+    assert "fits 0" not in part
 
 
 def test_a_summary_has_reasons_and_no_pods(run: Any) -> None:

@@ -39,7 +39,7 @@ def evil_page() -> str:
     cause = PendingCause(EVIL, 1, "a/b", EVIL + "!", is_mild=False)
     cause.by_workload[EVIL] = 1
     changes = [ChangeDocument(kind=EVIL, text=EVIL, feasible_nodes=1)]
-    help_: Any = SimpleNamespace(changes=changes, change_pairs=[])
+    help_: Any = SimpleNamespace(preemption=None, changes=changes, change_pairs=[])
     use = NodeUse([EVIL], {"zone": [EVIL]}, {"zone": EVIL}, {EVIL: np.ones(1)}, {EVIL: np.ones(1)})
     page = Page(EVIL, EVIL)
     page.add(EVIL, KeyFigures([KeyFigure(EVIL, EVIL)]), Lines([EVIL]), causes_block([cause], lambda _: help_))

@@ -335,11 +335,13 @@ def causes_block(causes: Iterable[PendingCause], explain: Explain | None) -> Cau
 def _help(document: ExplanationDocument, pod: str) -> tuple[list[str], str]:
     """Return what would help a pod, and what else is to be said."""
     helps = [_change(change) for change in document.changes]
+    if document.preemption is not None and document.preemption.raised_priority is not None:
+        helps.append(document.preemption.raised_priority.text)
     helps += [
         " and ".join(change.text for change in pair.changes) + _nodes_text(pair.feasible_nodes)
         for pair in document.change_pairs
     ]
-    tried = f"Tried for {pod} in the cluster as it is in the end."
+    tried = f"Tried for {pod} alone in the cluster as it is in the end."
     if helps:
         return helps[:HELPS], tried
     if document.fits:
@@ -350,8 +352,8 @@ def _help(document: ExplanationDocument, pod: str) -> tuple[list[str], str]:
         " with ".join(f"{constraint.kind} {constraint.name}".strip() for constraint in conflict)
         for conflict in document.conflicts
     )
-    why = f" No node satisfies {conflicts}." if conflicts else ""
-    return [], f"No change of one or two things helps {pod}.{why}"
+    why = f". No node satisfies {conflicts}." if conflicts else "."
+    return [], f"{pod}: {document.nothing_places}{why}" if document.nothing_places else ""
 
 
 def _change(change: ChangeDocument) -> str:
@@ -359,7 +361,7 @@ def _change(change: ChangeDocument) -> str:
     text = change.text + (f", or one of {others:,} others" if others > 0 else "")
     if change.reduction:
         text += f" ({100 * change.reduction:.0f} % less)"
-    return text + _nodes_text(change.feasible_nodes or 0)
+    return text + (_nodes_text(change.feasible_nodes) if change.feasible_nodes else "")
 
 
 def _nodes_text(count: int) -> str:

@@ -28,8 +28,9 @@ from moorage.grouped import grouped
 from moorage.kube import Deployment, Node, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import ALWAYS_ALLOW
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.ownership import Workload, Workloads
+from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy
 
 from .pod_moves import Blocker, unhealthy_pods
 
@@ -119,7 +120,7 @@ class _Proposer:
         elif len(budgets) > 1:
             yield from map(_without, budgets)
         elif budgets:
-            yield from _of_budget(budgets[0])
+            yield from _of_budget(budgets[0], pod)
             for other in unhealthy_pods(self._client.list(Pod)[0], self._budgets, budgets[0]):
                 yield _ready(other)
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
@@ -137,26 +138,24 @@ def _without(budget: PodDisruptionBudget) -> HelpfulChange:
     return HelpfulChange(Kind.BUDGET, f"delete PodDisruptionBudget {budget.key}", (edit,))
 
 
-def _of_budget(budget: PodDisruptionBudget) -> Iterator[HelpfulChange]:
-    """Yield the budget that lets one more pod go."""
-    spec, status = budget.spec, budget.status
-    numbers: dict[str, tuple[str, Any, int]] = {
-        "min_available": ("minAvailable", spec.min_available, max(status.current_healthy - 1, 0)),
-        "max_unavailable": (
-            "maxUnavailable",
-            spec.max_unavailable,
-            status.expected_pods - status.current_healthy + 1,
-        ),
-    }
-    for field, (name, now, number) in numbers.items():
-        if now is not None:
-            change = partial(changed_field, path=f"spec.{field}", change=partial(_instead, number))
-            text = f"set {name} of PodDisruptionBudget {budget.key} to {number} (now {now})"
-            yield HelpfulChange(Kind.BUDGET, text, (ObjectEdit(PodDisruptionBudget, budget.key, change),))
+def _of_budget(budget: PodDisruptionBudget, pod: Pod) -> Iterator[HelpfulChange]:
+    """Yield the budget that lets a pod go."""
+    spec, status, name = budget.spec, budget.status, f"PodDisruptionBudget {budget.key}"
+    left = status.current_healthy - is_healthy(pod)
 
+    def with_spec(text: str, field: str, value: int | str) -> HelpfulChange:
+        changed = replace(budget, spec=replace(spec, **{field: value}))
+        return HelpfulChange(Kind.BUDGET, text, put(changed))
 
-def _instead(number: int, _: object) -> int:
-    return number
+    if not is_healthy(pod):
+        text = f"set unhealthyPodEvictionPolicy: {ALWAYS_ALLOW} in {name}"
+        yield with_spec(text, "unhealthy_pod_eviction_policy", ALWAYS_ALLOW)
+    if (now := spec.min_available) is not None:
+        number = max(left, 0)
+        yield with_spec(f"set minAvailable of {name} to {number} (now {now})", "min_available", number)
+    if (now := spec.max_unavailable) is not None:
+        number = status.expected_pods - left
+        yield with_spec(f"set maxUnavailable of {name} to {number} (now {now})", "max_unavailable", number)
 
 
 def _ready(pod: Pod) -> HelpfulChange:

@@ -513,7 +513,8 @@ class _DomainLosses:
     def _not_made(self) -> list[tuple[Pod, str, str]]:
         """Return the pods that controllers cannot make now, why, and this in a word."""
         awaited = [(pod, why_awaited(pod), WAITING) for pod in self.scheduler.awaited_pods()]
-        return [*awaited, *((pod.pod, pod.message, REFUSED) for pod in self.scheduler.refused_pods())]
+        refused = (each for each in self.scheduler.refused_pods() if not each.is_old_template)
+        return [*awaited, *((each.pod, each.message, REFUSED) for each in refused)]
 
     def _lost(self, pod: Pod, why: str, problem: str) -> LostPod:
         return LostPod(pod.key, self._workloads.of(pod).text, why, problem)

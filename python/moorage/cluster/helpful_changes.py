@@ -30,7 +30,7 @@ from moorage.engine.requirements import (
     tolerate,
     toleration_of,
 )
-from moorage.kube import Object, Pod, Taint
+from moorage.kube import Deployment, Object, Pod, Taint
 from moorage.kube.model.node import is_of_a_moment
 from moorage.store import ObjectClient, find_object
 
@@ -80,6 +80,7 @@ class Kind(StrEnum):
     REPROVISION = "reprovision-claim", 1, "a new place for a claim"
     ROLLOUT = "change-rollout", 1, "another rollout"
     UNDO = "undo-rollout", 2, "the revision before"
+    DELETE = "delete-pod", 1, "deleted pods"
     PRIORITY = "priority", 1, "another priority"
     POD_PRIORITY = "pod-priority", 1, "another priority of pods"
     REQUEST = "change-request", 0, "other requests and limits of containers"
@@ -273,8 +274,8 @@ def write(client: ObjectClient, edits: Iterable[ObjectEdit]) -> None:
 
 
 def cost(change: HelpfulChange, waiting: int = 0) -> tuple[float, ...]:
-    """Return where a change stands among others: first those that place all pods, then those that are
-    commonly made, then those that ask for the least.
+    """Return where a change stands among others: first those without evictions, of these those that place
+    all pods, then those that are commonly made, then those that ask for the least.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def cost(change: HelpfulChange, waiting: int = 0) -> tuple[float, ...]:
         Number of pods that wait.
     """
     is_rare, is_part = change.rank == LAST, change.placed < waiting
-    return is_rare, is_part, change.rank, change.amount, -change.feasible_nodes
+    return is_rare, "victims" in change.values, is_part, change.rank, change.amount, -change.feasible_nodes
 
 
 def sensible(changes: Sequence[C], amount: Callable[[C], float]) -> list[C]:
@@ -366,3 +367,21 @@ def changes_for_new_node(pod: Pod, taints: Iterable[Taint]) -> Iterator[HelpfulC
         yield reduce(both, [tolerated([taint]) for taint in own])
     for constraint in (*term_constraints(pod), *finer_constraints(pod)):
         yield dropped(constraint)
+
+
+# ---- rollouts ----------------------------------------------------------------------------------------------
+
+NO_SURGE = "maxSurge: 0 and maxUnavailable: 1"
+
+
+def without_surge(workload: str, surge: str, *edits: ObjectEdit) -> HelpfulChange:
+    """Return the change of a rollout that ends old pods first."""
+    text = f"set {NO_SURGE} in the strategy of {workload}: an old pod ends before a new one starts"
+    values = {"workload": workload, "field": "maxSurge", "from": surge, "to": "0"}
+    return HelpfulChange(Kind.ROLLOUT, text, edits, values=values)
+
+
+def surge_of(deployment: Deployment) -> str:
+    """Return maxSurge of a Deployment as it is written, or its default."""
+    rolling = deployment.spec.strategy.rolling_update
+    return "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)

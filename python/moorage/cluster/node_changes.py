@@ -31,7 +31,7 @@ from moorage.kube import (
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import validate
-from moorage.kube.model.node import EFFECTS, HOSTNAME, ZONE, NodeSpec, is_of_a_moment
+from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.kube.model.workload import DaemonSet
@@ -110,7 +110,8 @@ class NodeCopies:
 
     @cached_property
     def _place_keys(self) -> frozenset[str]:
-        """The labels by which drivers tell where volumes can be, and volumes where they are."""
+        """The region, and the labels by which drivers tell where volumes can be, and volumes where they
+        are."""
         of_drivers = {
             key
             for csi_node in self._csi_nodes.values()
@@ -125,7 +126,7 @@ class NodeCopies:
         )
         terms = (term for selector in required for term in selector.node_selector_terms)
         of_volumes = {rule.key for term in terms for rule in term.match_expressions}
-        return frozenset((of_drivers | of_volumes) - _PLACES)
+        return frozenset(({REGION} | of_drivers | of_volumes) - _PLACES)
 
     # ---- the node ------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .cluster_changes import ChangingScheduler
 
 NODES = "NODE|LABEL=VALUE"
-ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
+ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "not-rolled-out", "evicted")
 """What may become of pods and be no failure of a gate, by status."""
 
 

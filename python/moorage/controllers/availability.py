@@ -16,6 +16,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import ControllerRevision, DaemonSet, Job, PodTemplateSpec, StatefulSet
+from moorage.kube.workloads.deployment_rollout import changed_template
 from moorage.kube.workloads.job_state import (
     is_left_to_others,
     is_over,
@@ -311,7 +312,8 @@ def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequen
     """
     attempt = _Attempt(control)
     create_missing(attempt, obj, nodes)
-    return attempt.refused or [RefusedPod(new_pod(obj, PodTemplateSpec(), name=obj.name), message)]
+    is_old = message == changed_template(obj)
+    return attempt.refused or [RefusedPod(new_pod(obj, PodTemplateSpec(), name=obj.name), message, is_old)]
 
 
 class _Attempt:

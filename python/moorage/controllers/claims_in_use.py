@@ -193,7 +193,7 @@ class AttachDetachController(SavedFields):
         The node to which a volume is attached that is on one node at a time.
     """
 
-    fields = ("changed", "holders", "_lost")
+    fields = ("changed", "holders", "_unused", "_lost")
 
     def __init__(
         self,
@@ -218,6 +218,7 @@ class AttachDetachController(SavedFields):
         )
         self.changed: dict[tuple[str, str], None] = {}
         self.holders: dict[str, str] = {}
+        self._unused = set[str]()  # volumes that no pod uses on their holder, which could be heard of
         self._lost: dict[str, str] = {}
 
     @property
@@ -316,8 +317,14 @@ class AttachDetachController(SavedFields):
         nodes = list(dict.fromkeys(user.spec.node_name for user in users))
         holder = self.holders.get(name) or self._first_holder(name, users) or node
         others = [other for other in nodes if other != holder]
-        if others and self._kubelets.is_lost(holder):
-            self._lost[name] = holder
+        is_lost = self._kubelets.is_lost(holder)
+        if holder in nodes:
+            self._unused.discard(name)
+        elif not is_lost:
+            self._unused.add(name)
+        if others and is_lost:
+            if name not in self._unused:  # else it was detached before
+                self._lost[name] = holder
             nodes = others
         if nodes and holder not in nodes:
             holder = node if node in nodes else nodes[0]

@@ -5,21 +5,16 @@ of the engine.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import partial
 from itertools import chain
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, of_pod, put, sensible
-from moorage.engine.framework.evidence import readable
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, of_pod, sensible
 from moorage.engine.requirements import (
     Constraint,
     changed_field,
@@ -35,26 +30,19 @@ from moorage.engine.requirements import (
     without_pod_terms,
 )
 from moorage.kube import Node, PodSpec
-from moorage.kube.model.node import HOSTNAME, ZONE
+from moorage.kube.model.node import HOSTNAME
 
 from .claim_changes import MOST_NAMES, claim_changes, volume_labels
 from .constraints import remedies, tolerations, uncordons, untainted
 from .device_changes import device_changes
-from .probe import Probe, largest
+from .more_nodes import MOST_DOMAINS, OF_KUBELET, added_nodes, beside_others, meeting
+from .probe import Probe
 
 # ---- single changes ----------------------------------------------------------------------------------------
 
-MOST_TEMPLATES = 16
-"""Maximum number of kinds of new nodes that are tried."""
 MOST_LABELS = 32
 """Maximum number of labels that are tried node by node, where the pods of other nodes matter
 too."""
-OF_KUBELET = frozenset(
-    {HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
-)
-"""The labels that the kubelet sets on its node, and puts back."""
-MOST_DOMAINS = 4
-"""Maximum number of domains per topology that are tried, the largest ones."""
 
 
 def find_changes(probe: Probe) -> list[HelpfulChange]:
@@ -64,10 +52,14 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
     listed = (request_constraints(probe.resources), term_constraints(pod), finer_constraints(pod))
     for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
         changes += remedies(probe, constraint)
-    changes += [*_near_labels(probe), *uncordons(probe), *_labels(probe), *_nodes(probe)]
+    changes += [*_near_labels(probe), *uncordons(probe), *_labels(probe), *added_nodes(probe)]
     changes += device_changes(probe)
-    changes = sensible(changes, lambda change: change.amount)
+    changes = sensible([each for change in changes for each in beside_others(probe, change)], _amount)
     return sorted(changes, key=partial(cost, waiting=len(probe.waiting)))
+
+
+def _amount(change: HelpfulChange) -> float:
+    return change.amount
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -96,11 +88,7 @@ def _labels(probe: Probe) -> Iterator[HelpfulChange]:
     of_volumes = volume_labels(probe)
     depends_on_pods = has_pod_terms(probe.pod.spec) or bool(of_volumes)
     nodes = _candidates(probe)
-    runtime_class = probe.runtime_class
-    scheduling = None if runtime_class is None else runtime_class.scheduling
-    of_runtime = {} if scheduling is None else scheduling.node_selector  # other nodes lack the runtime
-    fixed = OF_KUBELET | of_runtime.keys()
-    labels = dict.fromkeys(label for label in _wanted_labels(probe.pod.spec) if label[0] not in fixed)
+    labels = dict.fromkeys(label for label in _wanted_labels(probe.pod.spec) if label[0] not in OF_KUBELET)
     if depends_on_pods:
         others = probe.nodes(probe.rows())
         labels |= dict.fromkeys([*of_volumes.items(), *_topology_labels(probe.pod.spec, others)])
@@ -117,7 +105,7 @@ def _labels(probe: Probe) -> Iterator[HelpfulChange]:
         if not helped:
             continue
         node = helped[0].name
-        text = f"label node {node} with {key}={value}"
+        text = f"label node {node} with {key}={value}{probe.needs_runtime([key])}"
         values = {"label": {key: value}, "node": node, "eligibleNodes": len(helped)}
         edits = (_label(helped[0], key, value),)
         yield from probe.tried(HelpfulChange(Kind.LABEL, text, edits, values=values))
@@ -176,126 +164,7 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Yield the labels that nodeSelector and required node affinity ask for; of several values the first."""
     yield from sorted((spec.node_selector or {}).items())
     for requirement in label_requirements(spec):
-        match requirement.operator, requirement.values:
-            case "In", (value, *_):
-                yield requirement.key, value
-            case "Exists", ():
-                yield requirement.key, "true"
-            case "Gt" | "Lt", (value,) if value.isdecimal():
-                number = int(value) + (1 if requirement.operator == "Gt" else -1)
-                if number >= 0:
-                    yield requirement.key, str(number)
-
-
-# ---- new nodes ------------------------------------------------------------------------------------------
-
-
-def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
-    """Yield changes that add a copy of a node, as `Scheduler.add_nodes` does, the smallest first.
-
-    Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
-    larger ones, too.
-    """
-    spec, of_volumes = probe.pod.spec, volume_labels(probe)
-    selected = {requirement.key for requirement in label_requirements(spec)} | (
-        spec.node_selector or {}
-    ).keys()
-    keys = sorted((selected | topology_keys(spec)) - {HOSTNAME, ZONE})
-    tried: set[object] = set()
-    done: set[object] = set()
-    seen: set[object] = set()  # spares most nodes of a large cluster the comparison
-    for node in probe.nodes(_by_size(probe)):
-        labels = node.metadata.labels
-        if probe.devices is None:
-            shape = (node.spec.taints, labels.get(ZONE), *_amounts(probe, node), *map(labels.get, keys))
-            if shape in seen:
-                continue
-            seen.add(shape)
-        copy = probe.copy_of(node)
-        taints = tuple((taint.key, taint.value, taint.effect) for taint in copy.spec.taints)
-        devices = None if probe.devices is None else probe.devices.kinds_of(node)
-        alike = (taints, devices, *(labels.get(key) for key in keys))
-        in_zone: tuple[object, ...] = (alike, labels.get(ZONE))
-        if probe.daemons.pods_for(copy, None):
-            in_zone += _amounts(probe, node)
-        if len(tried) == MOST_TEMPLATES:
-            break
-        if alike in done or in_zone in tried:
-            continue
-        tried.add(in_zone)
-        helpful = [*_copies(probe, node, {})] or [*_copies(probe, node, of_volumes)]
-        yield from helpful
-        if helpful:
-            done.add(alike)
-
-
-def _copies(probe: Probe, node: Node, labels: dict[str, str]) -> Iterator[HelpfulChange]:
-    """Yield the change that adds a copy of a node, with labels, or as many as place all pods that wait."""
-
-    def added(number: int) -> Iterator[HelpfulChange]:
-        return probe.tried(more_nodes(probe, node, number, labels))
-
-    waiting = len(probe.waiting)
-    for change in added(1):
-        number = 0
-        if 0 < change.placed < waiting:
-            most = min(waiting, 2 * -(waiting // -change.placed))
-            number = fewest(lambda number: any(each.placed == waiting for each in added(number)), most)
-        yield from added(number) if number else [change]
-
-
-def fewest(is_enough: Callable[[int], bool], most: int) -> int:
-    """Return the smallest number from 2 to `most` that is enough, as far as a bisection finds it; 0 for
-    none."""
-    if most < 2 or not is_enough(most):
-        return 0
-    return most - largest(most - 2, lambda spared: is_enough(most - spared))
-
-
-def more_nodes(probe: Probe, node: Node, number: int, labels: Mapping[str, str] = {}) -> HelpfulChange:
-    """Return the proposal to add copies of a node with its devices and with labels."""
-    edits = list[ObjectEdit]()
-    for ending in (f"-copy-{at}" for at in range(1, number + 1)) if number > 1 else ["-copy"]:
-        copy = probe.copy_of(node, ending, labels)
-        edits += put(copy, *probe.slices_of_copy(node, copy))
-    many = "a node" if number == 1 else f"{number} nodes"
-    where = f", with {', '.join(f'{key}={value}' for key, value in labels.items())}" if labels else ""
-    values: dict[str, Any] = {"like": node.name, "allocatable": node.status.allocatable}
-    values |= ({"nodes": number} if number > 1 else {}) | ({"label": {**labels}} if labels else {})
-    text = f"add {many} like {node.name} ({_size_of(node)}){where}"
-    return HelpfulChange(Kind.NODE, text, tuple(edits), values=values)
-
-
-def _size_of(node: Node) -> str:
-    """What people look for in the size of a node."""
-    room = node.status.allocatable
-    cpu, memory = (Quantity(room.get(name, 0)) for name in ("cpu", "memory"))
-    return f"{readable('cpu', cpu.milli_value())} cpu, {readable('memory', memory.value())} memory"
-
-
-def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
-    """Return the rows of nodes that are large enough when empty, in ascending order of the sum of their cpu
-    and memory relative to the largest."""
-    rows = probe.rows()
-    allocatable = probe.table.allocatable
-    enough = np.ones(len(rows), dtype=bool)
-    as_devices = () if probe.devices is None else probe.devices.resources
-    for resource, request in probe.requests.items():
-        if resource in as_devices:
-            continue
-        enough &= allocatable[resource][rows] >= request
-    rows = rows[enough]
-    size = np.zeros(len(rows))
-    for resource in ("cpu", "memory"):
-        column = allocatable[resource][rows]
-        size += column / max(int(column.max(initial=0)), 1)
-    return rows[np.argsort(size, kind="stable")]
-
-
-def _amounts(probe: Probe, node: Node) -> tuple[int, ...]:
-    """Return the allocatable amounts of a node of what the pod requests."""
-    row = probe.table.find_row(node.name)
-    return tuple(int(probe.table.allocatable[resource][row]) for resource in probe.requests)
+        yield from ((requirement.key, value) for value in meeting(requirement, ())[:1])
 
 
 # ---- pairs of changes, where no single one places the pod --------------------------------------------------

@@ -233,21 +233,22 @@ def _lowered(probe: Probe, request: Request) -> Iterator[HelpfulChange]:
         return
     free = table.allocatable[resource][rows] - table.requested[resource][rows]
     most = max(int(np.max(free)), 0)
-    if probe.devices is not None and resource in probe.devices.resources:
+    if probe.evicts or (probe.devices is not None and resource in probe.devices.resources):
         before = effective_request(probe.pod, resource, probe.gates)
-        most = max(most, _most_devices(probe, resource, before))
+        most = max(most, _most_tried(probe, resource, before))
     for change in lowered(probe.pod, resource, most, probe.gates):
         yield from probe.tried(change)
 
 
-def _most_devices(probe: Probe, resource: str, before: int) -> int:
-    """Return the largest request below the present one of a resource that is provided as devices."""
+def _most_tried(probe: Probe, resource: str, before: int) -> int:
+    """Return the largest request below the present one that helps, where free room does not tell it: of a
+    resource that is provided as devices, or of a pod that evicts others."""
 
     def fits(amount: int) -> bool:
         smaller = lower(probe.pod, resource, amount, probe.gates)
         return smaller is not None and probe.count_feasible(smaller[0]) > 0
 
-    return largest(min(before - 1, MAX_RESULTS), fits)
+    return largest(before - 1 if probe.evicts else min(before - 1, MAX_RESULTS), fits)
 
 
 # ---- spreading ---------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def selection_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> F
                 if labels.get(key) != value
             }
             unmet |= dict.fromkeys(unmet_own(node), "")
-            if only is not None and unmet:
+            if only is not None and only.about != node.name:
                 yield replace(only, nodes=nodes)
             else:
                 for text, how in unmet.items():

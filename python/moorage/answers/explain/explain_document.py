@@ -126,8 +126,15 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     feasible_nodes: Count | UnsetType = UNSET
     """Of a change of the pod: how many nodes are feasible after it."""
     placed: Count | UnsetType = UNSET
-    """How many pods that wait like it have a node then, with those placed before as they are; of a change of
-    the group, its pods with a node."""
+    """How many pods that wait like it have a node then: with other pods that wait, too, where it brings room
+    that these may take; of a change of the group, its pods with a node."""
+    deleted: str | UnsetType = UNSET
+    """The pod that is deleted, which its workload makes again."""
+    alone: bool | UnsetType = UNSET
+    """Whether that is without the other pods that wait, as they take the room, or are too many to be
+    tried."""
+    victims: list[str] | UnsetType = UNSET
+    """Whom the pod evicts after the change, if it fits nowhere without; as ``namespace/name``."""
     resource: str | UnsetType = UNSET
     """Of lower-request."""
     workload: str | UnsetType = UNSET
@@ -386,6 +393,8 @@ class ExplanationDocument(Document, frozen=True, kw_only=True):
     """Single changes that place the pod, best first."""
     tried: list[str]
     """The kinds of changes that were tried."""
+    nothing_places: str
+    """That none of these places the pod; empty where one does, or where it evicts others."""
     change_pairs: list[ChangePairDocument]
     """Where no single change places the pod."""
     conflicts: list[list[NamedConstraint]]

@@ -4,7 +4,7 @@ group would be placed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,10 +30,10 @@ from moorage.kube.model.pod_group import (
     unit_name,
 )
 
-from .changes import fewest, more_nodes
 from .explain_document import Explanation
 from .explain_pod import explain
 from .explanation import AlikeNodes, ExplainedGroup, GroupEvictions
+from .more_nodes import fewest, more_nodes
 from .pods_in_the_way import HIGHEST
 from .probe import Probe, largest
 
@@ -431,23 +431,29 @@ def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[HelpfulCh
         yield from at_most(steps)
 
 
-def _like(trial: GroupTrial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
-    """Return the nodes whose copies could help: those that would take the next pod, and one of its domain."""
-    names = [change.values["like"] for change in seen.changes if change.kind == Kind.NODE]
+def _like(
+    trial: GroupTrial, probe: Probe, seen: Explanation, template: int
+) -> Iterator[tuple[Node, Mapping[str, str]]]:
+    """Yield the nodes whose copies could help, with the labels of these: those that would take the next pod,
+    and one of its domain."""
+    copied = [change.values for change in seen.changes if change.kind == Kind.NODE]
+    like = [(values["like"], values.get("label", {})) for values in copied]
     if template >= 0:
-        names.append(trial.context.cache.state.table.row_name(template))
-    return probe.nodes_named(dict.fromkeys(names))
+        like.append((trial.context.cache.state.table.row_name(template), {}))
+    yield from ((probe.nodes_named([name])[0], labels) for name, labels in like)
 
 
 def _more_nodes(
-    trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: int
+    trial: GroupTrial, probe: Probe, like: Iterable[tuple[Node, Mapping[str, str]]], lacking: int
 ) -> Iterator[HelpfulChange]:
     """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a bisection
     finds, at most one for each pod that is lacking."""
-    for node in like:
+    for node, labels in like:
 
-        def added(number: int, node: Node = node) -> Iterator[HelpfulChange]:
-            change = more_nodes(probe, node, number)
+        def added(
+            number: int, node: Node = node, labels: Mapping[str, str] = labels
+        ) -> Iterator[HelpfulChange]:
+            change = more_nodes(probe, node, number, labels)
             return tried(probe, change, partial(_placed, trial, change))
 
         number = 1 if any(added(1)) else fewest(lambda number: any(added(number)), max(lacking, 1))

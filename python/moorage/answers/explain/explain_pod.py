@@ -17,7 +17,8 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
-from moorage.cluster.helpful_changes import HelpfulChange, cost
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost
+from moorage.cluster.played_changes import PlayedChanges
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.evidence import readable
@@ -28,7 +29,7 @@ from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine, examine_preemption
+from moorage.engine.scheduler.cycle.examine import PreemptionExamination, examine, examine_preemption
 from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
@@ -62,7 +63,7 @@ from .pods_in_the_way import (
     with_others,
 )
 from .probe import Probe
-from .replica_changes import of_rollouts, workload_changes
+from .replica_changes import of_rollouts, with_deletions, workload_changes
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -140,7 +141,12 @@ def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
 
 
 def explain(
-    engine: Engine, pod: Pod, skipped: str, placed: Container[str] = (), ended: Sequence[Pod] = ()
+    engine: Engine,
+    pod: Pod,
+    skipped: str,
+    placed: Container[str] = (),
+    ended: Sequence[Pod] = (),
+    played: PlayedChanges | None = None,
 ) -> Explanation:
     """Explain a pod by an engine of its profile; see `Scheduler.explain`.
 
@@ -154,12 +160,14 @@ def explain(
         The pods that a run has placed before it, as ``namespace/name``.
     ended : sequence of Pod, optional
         The pods that were terminating before that run.
+    played : PlayedChanges, optional
+        Makes changes by the verbs of a user, where they can be undone.
     """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)
     devices = PodClaims.of(fork, waiting)
     if devices is None:
-        return _explain(fork, waiting, bound_to, skipped, placed, ended)
+        return _explain(Probe(fork, waiting, played=played), bound_to, skipped, placed, ended)
     group = None
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
@@ -168,7 +176,7 @@ def explain(
         skipped = ""  # its claims would be made with it
     claims = [*generated, *released_claims(devices)] if bound_to else generated
     with devices.state.assuming(claims):
-        return _explain(fork, waiting, bound_to, skipped, placed, ended)
+        return _explain(Probe(fork, waiting, played=played), bound_to, skipped, placed, ended)
 
 
 def _is_stored(engine: Engine, pod: Pod) -> bool:
@@ -202,14 +210,14 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
 
 
 def _explain(
-    engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Container[str], ended: Sequence[Pod]
+    probe: Probe, bound_to: str, skipped: str, placed: Container[str], ended: Sequence[Pod]
 ) -> Explanation:
-    """Explain a pending pod by an engine whose cluster may be changed."""
+    """Explain a pending pod by the engine of a probe, whose cluster may be changed."""
+    engine, pod = probe.engine, probe.pod
     view = engine.cache.state.view
     view.refresh()
     rows = view.rows()
     examination = examine(engine, pod, view.node_names())
-    probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
     extenders = ask_extenders(probe, examination.feasible)
@@ -243,7 +251,11 @@ def _explain(
         return replace(explanation, notes=notes)
     notes, rollout = _of_rollout(probe)
     notes += _of_run(probe, placed)
-    changes, waiting = of_rollouts(probe, find_changes(probe)), len(probe.waiting)
+    is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
+    preemption = None
+    if is_alone and preemption_plugins(engine.profile):
+        preemption = examine_preemption(engine, pod, everywhere=False)
+    changes, waiting = _single_changes(probe, preemption), len(probe.waiting)
     conflicts, blocked = find_conflicts(probe) if not (rollout or changes) else ([], "")
     pairs = find_pairs(probe, conflicts) if conflicts else []
     changes += workload_changes(probe, len(rollout) + len(changes))
@@ -258,16 +270,27 @@ def _explain(
         waiting=waiting,
         wait_more=len(probe.alike) > waiting,
     )
-    is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
-    may_evict = is_alone and bool(preemption_plugins(engine.profile))
-    return _with_preemption(explanation, probe) if may_evict else explanation
+    return explanation if preemption is None else _with_preemption(explanation, probe, preemption)
 
 
-def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
+def _single_changes(probe: Probe, preemption: PreemptionExamination | None) -> list[HelpfulChange]:
+    """Return the single changes that place the pod; where only new nodes do, also those after which it evicts
+    others."""
+    engine, pod, changes = probe.engine, probe.pod, find_changes(probe)
+    may_evict = preemption is not None and preemption.choice is None and pod.spec.preemption_policy != "Never"
+    has_lower = any(each.priority < priority_of(pod) for each in engine.cache.state.classes.shapes)
+    if may_evict and has_lower and all(change.kind == Kind.NODE for change in changes):
+        others = find_changes(Probe(engine, pod, probe.kinds, evicts=True, played=probe.played))
+        changes += [change for change in others if not changes or change.kind != Kind.NODE]
+    return of_rollouts(probe, [*with_deletions(probe, changes)])
+
+
+def _with_preemption(
+    explanation: Explanation, probe: Probe, preemption: PreemptionExamination
+) -> Explanation:
     """Return the explanation of a pod that fits nowhere with whom it may evict, now or with a higher
     priority."""
     engine, pod = probe.engine, probe.pod
-    preemption = examine_preemption(engine, pod, everywhere=False)
     candidates = preemption.dry_run.candidates
     budgets = {candidate.name: budgets_of(engine, candidate, priority_of(pod)) for candidate in candidates}
     raised, notes = None, explanation.notes

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
-from moorage.cluster.helpful_changes import HelpfulChange, Kind
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Code, Status
@@ -442,6 +442,19 @@ class ExplainedPod(Tabular):
     def message(self) -> str:
         """FitError text or the error of the cycle; "" where the pod fits."""
         return self.examination.error or self.examination.fit_error
+
+    @property
+    def nothing_places(self) -> str:
+        """That no single change places the pod, and which kinds were tried; "" where one does, or it evicts
+        others, or it is not known."""
+        evicts = self.preemption is not None and self.preemption.choice is not None
+        seen = self.examination
+        is_known = seen.fit_error and not (seen.error or any(each.rejected for each in self.extenders))
+        places = any(change.kind != Kind.FEWER_REPLICAS for change in self.changes)
+        if evicts or places or not is_known:
+            return ""
+        what = "no single change" if self.raised_priority is None else "no other single change"
+        return f"{what} places it{', two changes do' if self.pairs else tried_text(self.kinds)}"
 
     @property
     def has_place(self) -> bool:

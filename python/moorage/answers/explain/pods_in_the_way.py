@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.cluster.helpful_changes import HelpfulChange, Kind
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, surge_of, without_surge
 from moorage.engine.framework.handle import Victims
 from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of, violations_on
@@ -42,7 +42,6 @@ from .probe import Probe
 
 MOST_OLD_PODS = 32
 """Maximum number of old pods that are tried; where there are more, nothing is said of a rollout."""
-NO_SURGE = "maxSurge: 0 and maxUnavailable: 1"
 ANTI_AFFINITY = "pod-anti-affinity"
 Term = TypeVar("Term", PodAffinityTerm, TopologySpreadConstraint)
 
@@ -139,9 +138,8 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     if not is_new or not max_surge(deployment) or max_unavailable(deployment):
         return None
     pods = _pods_of(client, [replica_set for replica_set in sets if replica_set.name != own.name])
-    rolling = deployment.spec.strategy.rolling_update
-    surge = "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)
-    return OldPods(Workload(own.namespace, "Deployment", owner.name).text, pods, True, surge)
+    workload = Workload(own.namespace, "Deployment", owner.name).text
+    return OldPods(workload, pods, True, surge_of(deployment))
 
 
 def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | None:
@@ -187,9 +185,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
         See `blocking_pods`.
     """
     if len(blocking) == len(old.pods):
-        text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
-        values = {"workload": old.workload, "field": "maxSurge", "from": old.surge, "to": "0"}
-        yield HelpfulChange(Kind.ROLLOUT, text, values=values, feasible_nodes=min(blocking.values()))
+        yield replace(without_surge(old.workload, old.surge), feasible_nodes=min(blocking.values()))
     for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
         text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
         changed = _merged(edit(probe.pod))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace as replace_fields
 from functools import cached_property, partial
@@ -20,16 +20,19 @@ from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
+from moorage.cluster.played_changes import PlayedChanges, has_owner_of
 from moorage.controllers.store_control import admission_of
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, ReservePlugin, StatusError
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.volume_binding import VolumeBinding
+from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.requirements import asked_by_container
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine, score_rows
+from moorage.engine.scheduler.cycle.examine import examine, examine_preemption, score_rows
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
 from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.volumes_in_use import VolumesInUse
+from moorage.errors import examples
 from moorage.kube import Node, Object, PersistentVolumeClaim, Pod
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
@@ -48,6 +51,8 @@ from .claim_explanations import PodClaims
 ObjectT = TypeVar("ObjectT", bound=Object)
 MOST_IN_CORE, MOST_WAITING = 1000, 20
 """Maximum numbers of pods that wait alike for which changes are tried."""
+MOST_VICTIMS = 3
+"""Victims of a changed pod that its text names."""
 WITH_TEMPLATE = {kind.__name__: kind for kind in MAKERS}
 
 
@@ -60,6 +65,10 @@ class Probe:
         Over a fork of the cluster, which probes may change.
     pod : Pod
         The pod that fits nowhere.
+    evicts : bool, optional
+        Whether nodes are feasible, too, where the pod evicts others, if there are no other ones.
+    played : PlayedChanges, optional
+        Makes changes by the verbs of a user, where they can be undone.
 
     Attributes
     ----------
@@ -72,9 +81,17 @@ class Probe:
         Of the pod; None where its placement does not depend on devices.
     """
 
-    def __init__(self, engine: Engine, pod: Pod, kinds: set[Kind] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        pod: Pod,
+        kinds: set[Kind] | None = None,
+        evicts: bool = False,
+        played: PlayedChanges | None = None,
+    ) -> None:
         self.engine = engine
         self.pod = pod
+        self.evicts, self.played = evicts, played
         self.kinds = set[Kind]() if kinds is None else kinds
         classes = engine.cache.state.classes
         shape = classes.shape_of(classes.intern(pod))
@@ -116,7 +133,11 @@ class Probe:
         (n,) int32 array
             Rows in list order; empty where the cycle fails with an error.
         """
-        return self._search(*self.begin(pod))
+        rows = self._search(*self.begin(pod))
+        if self.evicts and not len(rows):
+            candidates = examine_preemption(self.engine, pod).dry_run.candidates
+            rows = np.array([self.table.find_row(each.name) for each in candidates], dtype=np.int32)
+        return rows
 
     def _search(self, state: CycleState, ran: PreFilterRun) -> npt.NDArray[np.int32]:
         """Return the feasible nodes of a cycle that has begun."""
@@ -141,8 +162,8 @@ class Probe:
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[Pod]:
         """Change the pod and the cluster inside the context. Of the pods that DaemonSets make for a changed
-        or an additional node, those that fit are placed first. Claims and slices for devices do nothing where
-        the placement of the pod does not depend on devices.
+        or an additional node, those that fit are placed first, unless the pod has a higher priority. Claims
+        and slices for devices do nothing where the placement of the pod does not depend on devices.
 
         Returns
         -------
@@ -178,7 +199,8 @@ class Probe:
                 stack.enter_context(self._with_storage_of(node))
                 state.set_node(node)
                 for daemon in self.daemons.pods_for(node, before):
-                    if self.count_feasible(daemon):
+                    comes_first = priority_of(daemon) >= priority_of(pod)
+                    if comes_first and len(self._search(*self.begin(daemon))):
                         state.add_pod(replace(daemon, spec=replace(daemon.spec, node_name=node.name)))
             yield pod
 
@@ -222,11 +244,18 @@ class Probe:
         if change.changes_pods:
             stored = self.stored(pod) if self._is_of_template(change) else None
         feasible = 0 if stored is None else self.count_feasible(stored)
-        if not feasible:
+        if stored is None or not feasible:
             return {}
         many = len(self.waiting) > 1
         placed = self.count_placed([*map(change.of, self.waiting)]) if many else 0
-        return {"feasible_nodes": feasible, "pod": stored, "placed": placed}
+        gain = {"feasible_nodes": feasible, "pod": stored, "placed": placed}
+        if self.evicts and (choice := examine_preemption(self.engine, stored, everywhere=False).choice):
+            candidate = choice.candidate
+            victims = [f"{each.key} ({priority_of(each)})" for each in candidate.victims.pods]
+            text = f"{change.text}: it then evicts {examples(victims, MOST_VICTIMS)} on {candidate.name}"
+            values = change.values | {"victims": [each.key for each in candidate.victims.pods]}
+            return gain | {"placed": int(many), "text": text, "values": values}
+        return gain
 
     @cached_property
     def alike(self) -> tuple[Pod, ...]:
@@ -248,9 +277,21 @@ class Probe:
         return (self.pod, *alike)
 
     @cached_property
+    def running(self) -> int:
+        """Number of pods of its controller that have a node."""
+        client, state = cast(ObjectClient, self.engine.handle.client), self.engine.cache.state
+        pods: list[Pod] = client.list(Pod, self.pod.namespace)[0]
+        others = (pod for pod in pods if pod.key != self.pod.key and has_owner_of(self.pod, pod))
+        return sum(pod.spec.node_name != "" or state.has_pod(pod) for pod in others)
+
+    @cached_property
     def waiting(self) -> tuple[Pod, ...]:
         """Those of them for which changes are tried."""
         return self.alike[: self.most_tried(self.pod)]
+
+    def places_all(self, changes: Iterable[HelpfulChange]) -> bool:
+        """Whether one of some changes that help places all of them."""
+        return any(change.placed in (0, len(self.waiting)) for change in changes)
 
     def most_tried(self, pod: Pod) -> int:
         """Return how many pods like this one are tried at most."""
@@ -384,6 +425,18 @@ class Probe:
         """The runtime class of the pod."""
         name = self.pod.spec.runtime_class_name
         return None if name is None else find_object(self.engine.handle.client, RuntimeClass, name)
+
+    def needs_runtime(self, keys: Container[str]) -> str:
+        """Return what a change adds that gives a node labels of these keys: it may be the runtime class that
+        asks for them, whose handler the node has to have."""
+        scheduling = None if self.runtime_class is None else self.runtime_class.scheduling
+        if (
+            self.runtime_class is None
+            or scheduling is None
+            or not any(key in keys for key in scheduling.node_selector)
+        ):
+            return ""
+        return f", if it has the runtime {self.runtime_class.handler}"
 
     def copy_of(self, node: Node, ending: str = "-copy", labels: Mapping[str, str] = {}) -> Node:
         """Return a new node like a node, with a name that no node has.

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from moorage.cluster import ChangingScheduler
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, of_pod, tried
-from moorage.kube import Deployment, Pod, ReplicaSet, StatefulSet
-from moorage.kube.model.workload import PodTemplateSpec
+from moorage.kube import DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
+from moorage.kube.model.workload import ControllerRevision, PodTemplateSpec
 from moorage.kube.workloads.deployment_rollout import max_unavailable, revision_of
 from moorage.kube.workloads.ownership import Workload, is_healthy
+from moorage.kube.workloads.revisions import is_updated, mark_of, update_revision
 from moorage.store import ObjectClient, find_object
 
 from .pods_in_the_way import running_pods, sets_of, with_others
@@ -20,6 +22,7 @@ from .probe import Probe
 
 MOST_OTHERS = 3
 _CONTROLLERS = {kind.__name__: kind for kind in (ReplicaSet, StatefulSet)}
+_REPLACING = {kind.__name__: kind for kind in (StatefulSet, DaemonSet)}
 
 
 class _Replicated(NamedTuple):
@@ -61,13 +64,16 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
         return
     yield from _undone(probe, workload)
     fits = len(running_pods(probe, [workload.own]))
-    is_last = not isinstance(workload.own, StatefulSet) or probe.pod.name == f"{workload.own.name}-{fits}"
-    if (
-        is_last
-        and others <= MOST_OTHERS
-        and 0 < fits < workload.replicas
-        and not running_pods(probe, workload.others)
-    ):
+    if others <= MOST_OTHERS and 0 < fits < workload.replicas and not running_pods(probe, workload.others):
+        reference = f"{workload.scaled.kind}/{workload.scaled.key}"
+
+        def scale(scheduler: ChangingScheduler) -> None:
+            scheduler.scale(reference, fits)
+
+        if probe.played is not None and probe.played.may_run(1):
+            left = probe.played.pods_like(probe.pod, scale)
+            if not all(pod.spec.node_name for pod in left):
+                return
         yield _fewer_replicas(workload.text, workload.replicas, fits, "as it is")
 
 
@@ -160,6 +166,52 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         return gain
 
     yield from tried(probe, change, judge)
+
+
+def with_deletions(probe: Probe, changes: Iterable[HelpfulChange]) -> Iterator[HelpfulChange]:
+    """Yield the changes that place a pod. A StatefulSet or a DaemonSet may not replace a pod that waits when
+    its template changes: then the pod is to be deleted, too, or alone if the template has changed before."""
+    client, owner = cast(ObjectClient, probe.engine.handle.client), probe.pod.metadata.controller()
+    kind = None if owner is None else _REPLACING.get(owner.kind)
+    own: Any = kind and owner and find_object(client, kind, owner.name, probe.pod.namespace)
+    changes, played = [*changes], probe.played
+    if not own or played is None or not played.may_run(2 * len(changes) + 1):
+        yield from changes
+        return
+    workload = Workload(own.namespace, own.kind, own.name).text
+
+    def delete(scheduler: ChangingScheduler) -> None:
+        if find_object(scheduler.client, Pod, probe.pod.name, probe.pod.namespace) is None:
+            scheduler.run()  # which makes it
+        scheduler.delete(f"pod/{probe.pod.key}")
+
+    for change in changes:
+        template = own.spec.template
+        changed = replace(template, spec=change.of(replace(probe.pod, spec=template.spec)).spec)
+        if changed == template:
+            yield change
+            continue
+
+        def apply(scheduler: ChangingScheduler, changed: PodTemplateSpec = changed) -> None:
+            scheduler.apply(replace(own, spec=replace(own.spec, template=changed)))
+
+        if played.placed([probe.pod], probe.running, apply):
+            yield change
+        elif played.placed([probe.pod], probe.running, apply, delete):
+            text = f"{change.text}, and delete pod {probe.pod.name}, which {workload} does not replace"
+            yield replace(change, text=text, values=change.values | {"deleted": probe.pod.key})
+    revisions = [
+        each
+        for each in client.list(ControllerRevision, own.namespace)[0]
+        if each.metadata.is_controlled_by(own.metadata.uid)
+    ]
+    present = update_revision(own, revisions)
+    if present is not None and is_updated(probe.pod, mark_of(own, present)):
+        return
+    probe.kinds.add(Kind.DELETE)
+    if played.placed([probe.pod], probe.running, delete):
+        text = f"delete pod {probe.pod.name}: {workload} makes it again of its present template"
+        yield HelpfulChange(Kind.DELETE, text, values={"deleted": probe.pod.key})
 
 
 def of_rollouts(probe: Probe, changes: list[HelpfulChange]) -> list[HelpfulChange]:

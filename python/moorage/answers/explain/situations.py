@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
+from moorage.cluster import ChangingScheduler
+from moorage.cluster.played_changes import PlayedChanges
 from moorage.cluster.pod_scheduler import PodScheduler
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler.cycle.results import ScheduleResult
@@ -25,17 +27,24 @@ from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
 
 
 def explain_now(
-    scheduler: PodScheduler, pod: Source, placed: Container[str] = (), ended: Sequence[Pod] = ()
+    scheduler: ChangingScheduler,
+    pod: Source,
+    placed: Container[str] = (),
+    ended: Sequence[Pod] = (),
+    played: PlayedChanges | None = None,
 ) -> Explanation:
     """Explain a pod in the state of the cluster: see `Scheduler.explain`; `placed` are those that a run has
-    placed before it, and `ended` those that were terminating, which it may have taken away."""
+    placed before it, and `ended` those that were terminating, which it may have taken away. Changes are
+    played on the scheduler, as if no other pod were pending, or else as is given."""
     if scheduler.options.owns_store:
         scheduler.context.enlist()
     scheduler.volumes.settle()
     named = pod_named(scheduler.client, pod) if isinstance(pod, str) else pod_of(scheduler.client, pod)
     check_readable((named,))
     skipped = scheduler.context.not_ours_with_group(named)
-    explained = explain(scheduler.context.engine_of(named), named, skipped, placed, ended)
+    if played is None and scheduler.options.owns_store and not scheduler.bindings.running:
+        played = PlayedChanges(lambda: scheduler, has_others=False)
+    explained = explain(scheduler.context.engine_of(named), named, skipped, placed, ended, played)
     if not scheduler.queue.groups_pods:
         return explained
     return replace(explained, group=explain_group(scheduler.context, named))
@@ -107,7 +116,7 @@ Explanations = dict[str, Explanation]
 
 
 def explain_in_turn(
-    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+    make: Callable[[], ChangingScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
 ) -> Explanations:
     """Explain pending pods in the state of the cluster at their attempts in a run, with the pods placed
     before on their nodes.
@@ -119,7 +128,7 @@ def explain_in_turn(
     Parameters
     ----------
     make : callable
-        Makes a scheduler over the cluster; all results must be equal. It is called up to three times.
+        Makes a scheduler over the cluster; all results must be equal. It is called up to four times.
     keys : sequence of str
         ``namespace/name`` of the pods.
     ended : sequence of Pod, optional
@@ -132,7 +141,7 @@ def explain_in_turn(
     """
     counted = Turns(make(), frozenset(keys))
     result = counted.loop.all()
-    explained = _explain_turns(make(), counted.decided, result, ended) if counted.decided else {}
+    explained = _explain_turns(make, counted.decided, result, ended) if counted.decided else {}
     others = [key for key in keys if key not in explained]
     if others:
         explained |= explain_alone(make, others, ended)
@@ -140,7 +149,10 @@ def explain_in_turn(
 
 
 def _explain_turns(
-    scheduler: PodScheduler, decided: Mapping[str, int], result: ScheduleResult, ended: Sequence[Pod]
+    make: Callable[[], ChangingScheduler],
+    decided: Mapping[str, int],
+    result: ScheduleResult,
+    ended: Sequence[Pod],
 ) -> Explanations:
     """Explain pods before their decisive attempts in a run, which ends when all are explained.
 
@@ -151,7 +163,8 @@ def _explain_turns(
     result : ScheduleResult
         Of a whole run of an equal scheduler.
     """
-    explained, pending = Explanations(), len(scheduler.pods.pending)
+    scheduler, explained, played = make(), Explanations(), PlayedChanges(make, has_others=True)
+    pending = len(scheduler.pods.pending)
 
     def explain(key: str) -> None:
         if turns.turns[key] != decided[key]:
@@ -159,7 +172,8 @@ def _explain_turns(
         placements = turns.loop.result.placements
         placed = len(placements)
         situation = Situation(IN_TURN, placed, max(0, pending - 1 - placed), *_outcome(result, key))
-        explained[key] = replace(explain_now(scheduler, key, placements, ended), situation=situation)
+        seen = explain_now(scheduler, key, placements, ended, played)
+        explained[key] = replace(seen, situation=situation)
         if len(explained) == len(decided):
             raise AllExplainedError
 
@@ -170,7 +184,7 @@ def _explain_turns(
 
 
 def explain_alone(
-    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+    make: Callable[[], ChangingScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
 ) -> Explanations:
     """Explain pods as if no other pod were pending; see `explain_in_turn`."""
     scheduler, explained = make(), Explanations()
@@ -187,11 +201,12 @@ def explain_alone(
 
 
 def explain_after_run(
-    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+    make: Callable[[], ChangingScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
 ) -> Explanations:
     """Explain pods after a run, each removed from the node on which the run placed it; see
     `explain_in_turn`."""
     scheduler = make()
+    played = PlayedChanges(lambda: scheduler, has_others=True)
     pending = {key: _others(scheduler, key) for key in keys}
     pods = {pod.key: pod for pod in scheduler.client.list(Pod)[0]}
     result = scheduler.run()
@@ -201,7 +216,7 @@ def explain_after_run(
         others = max(0, pending[key] - placed)
         situation = Situation(AFTER_RUN, placed, others, *_outcome(result, key))
         of = pods[key] if key in result.evicted else key
-        explained[key] = replace(explain_now(scheduler, of, (), ended), situation=situation)
+        explained[key] = replace(explain_now(scheduler, of, (), ended, played), situation=situation)
     return explained
 
 

@@ -26,6 +26,7 @@ from moorage.store import kind_named
 from ..asked_pods import without_number
 from ..runs.simulation import (
     EVICTED,
+    NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
     REFUSED,
@@ -172,7 +173,7 @@ def reference_to(workload: Any) -> str:
 # ---- targets -----------------------------------------------------------------------------------------------
 
 SOURCE = "TARGET"
-EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED}
+EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, NOT_ROLLED_OUT}
 """Status of pods about which there is nothing to explain."""
 
 
@@ -371,15 +372,15 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
     list of PodsAlike
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
-        controller replaces, and pods that do not start on their node. Objects that the API server refuses
-        are groups without a pod.
+        controller replaces, and pods that do not start on their node, or keep an old template there. Objects
+        that the API server refuses are groups without a pod.
     """
     existing = {*simulation.before, *(pod.key for pod in simulation.new)}
     absent = (REFUSED, SKIPPED_KIND, WAITING)
     return refused_groups(simulation.cluster) + group_outcomes(
         outcome
         for outcome in simulation.outcomes
-        if outcome.status in (EVICTED, NOT_STARTED)
+        if outcome.status in (EVICTED, NOT_ROLLED_OUT, NOT_STARTED)
         or (outcome.status == TERMINATING and not outcome.is_leaving)
         or (outcome.status in absent and outcome.pod.key not in existing)
         or (outcome.status == REFUSED and outcome.node)  # by its kubelet

@@ -33,9 +33,11 @@ from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
 from .simulation import (
     KEPT,
+    NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
     REFUSED,
+    SKIPPED_KIND,
     EvictedPod,
     NodeRejection,
     PodOutcome,
@@ -315,6 +317,12 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
         named = first_of([f"{workload.namespace}/{workload.text}" for workload in later], _EXAMPLES)
         have = number_of(len(later), "workload gets", "workloads get")
         yield f"FAIL: {have} no new pods: the API server would refuse them: {named}"
+    if held := [each for each in verdict.findings if each.group.status == NOT_ROLLED_OUT and each.counts]:
+        workloads = [each.group.workload for each in held]
+        named = first_of([f"{each.namespace}/{each.text}" for each in workloads], _EXAMPLES)
+        singular = "changed template is not rolled out, as its strategy is not simulated"
+        plural = "changed templates are not rolled out, as their strategies are not simulated"
+        yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if failed:
@@ -327,7 +335,7 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
         stay = number_of(kept, "pod stays", "pods stay")
         yield f"FAIL: {stay} on a drained node{': ' * bool(keepers)}{keepers}"
     if unknown:
-        yield f"FAIL: {unknown}{HINT}"
+        yield f"FAIL: {unknown}{HINT.format(SKIPPED_KIND)}"
     losses = [] if verdict.survival is None else [*_survival_lines(verdict.survival, verdict)]
     yield from losses if verdict.failed_losses else ()
     if not verdict.failed:
@@ -360,6 +368,9 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
         running = simulation.running[workload]
         placed = sum(outcome.status == PLACED for outcome in members)
         with_node[workload] = f"{running + placed}/{running + len(members)}"
+    for workload in {each.group.workload for each in verdict.findings if each.group.status == NOT_ROLLED_OUT}:
+        running = simulation.running[workload]
+        with_node.setdefault(workload, f"{running}/{running}")
     has_causes = any(finding.because for finding in verdict.findings)
     parts: dict[tuple[Workload, str, str, str, str], list[PodOutcome]] = {}
     for finding in verdict.findings:

@@ -31,7 +31,7 @@ from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
 from .changed_objects import BrokenWorkload, ChangedField, ObjectChanges
 from .loaded_cluster import SchedulerSettings
-from .simulation import KEPT, NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
+from .simulation import HELD, KEPT, NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
 KEPT_MEASURE = "kept on a drained node"
@@ -49,7 +49,7 @@ class Alternative(Struct, frozen=True, dict=True):
         done = self.simulation
         summary = done.summary
         statuses = Counter(outcome.status for outcome in done.outcomes)
-        with_node = sum(statuses[status] for status in (PLACED, REPLACED, NOT_STARTED, KEPT))
+        with_node = sum(statuses[status] for status in (PLACED, REPLACED, NOT_STARTED, *HELD))
         measures: dict[str, float] = {
             "nodes": summary.nodes,
             "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),

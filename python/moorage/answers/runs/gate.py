@@ -30,6 +30,7 @@ from ..text_tables import PrintedTable
 from .simulation import (
     EVICTED,
     KEPT,
+    NOT_ROLLED_OUT,
     PLACED,
     REFUSED,
     REFUSED_LATER,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 70
 """How long changes in a row by one option may be together to be named."""
-HINT = f"; --allow {SKIPPED_KIND} lets check pass"
+HINT = "; --allow {} lets check pass"
 
 
 class Finding(NamedTuple):
@@ -90,7 +91,8 @@ class Finding(NamedTuple):
     @property
     def hint(self) -> str:
         """What lets the gate pass, as the end of a sentence; "" where the pods have to find a node."""
-        return HINT if self.is_unknown and self.counts else ""
+        is_unknown = self.is_unknown or self.group.status == NOT_ROLLED_OUT
+        return HINT.format(self.group.status) if is_unknown and self.counts else ""
 
 
 class LossFinding(NamedTuple):

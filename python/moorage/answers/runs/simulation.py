@@ -60,11 +60,14 @@ if TYPE_CHECKING:
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
-REFUSED_LATER = "refused-later"
-"""Of a workload whose pods run: new ones would be refused."""
+REFUSED_LATER, NOT_ROLLED_OUT = "refused-later", "not-rolled-out"
+"""Of workloads whose pods run: new ones would be refused; or keep an old template, as it is not simulated how
+another one is rolled out."""
+HELD = (KEPT, NOT_ROLLED_OUT)
+"""Status of pods that are on nodes, as before."""
 STATUSES = [
     *(PLACED, UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING),
-    *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_STARTED),
+    *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_ROLLED_OUT, NOT_STARTED),
 ]
 Status = Annotated[str, Meta(extra_json_schema={"enum": STATUSES})]
 """What has become of a pod; see `PodOutcome`."""
@@ -124,8 +127,9 @@ class PodOutcome(NamedTuple):
         ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
         ``other-scheduler``, ``terminating`` (and others may wait for its end), ``kept`` (by a drain),
         ``refused`` (by the API server), ``not-started`` (on its node, as its volume is attached to another),
-        ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
-        controller of an evicted pod sees to it: it has made another, tells why it has not, or wants no more.
+        ``skipped-kind`` (of a workload that is not simulated), ``not-rolled-out`` (on its node, though its
+        workload has another template); ``evicted``, or ``replaced`` where the controller of an evicted pod
+        sees to it: it has made another, tells why it has not, or wants no more.
     node : str
         The node of a placed pod.
     reason : str
@@ -313,9 +317,10 @@ class Simulation(Struct, dict=True):
         refused = [
             PodOutcome(refusal.pod, self.workloads.of(refusal.pod), REFUSED, "", refusal.message)
             for refusal in self.refused
+            if not refusal.is_old_template
         ]
-        known = [*awaited, *refused, *self._refused_by_kubelets, *self._not_simulated()]
-        return [outcome for outcome in outcomes if outcome is not None] + known
+        known = [*filter(None, outcomes), *awaited, *refused, *self._refused_by_kubelets]
+        return [*known, *self._not_simulated(), *self._not_rolled_out({each.key for each in known})]
 
     @cached_property
     def bound(self) -> list[PodOutcome]:
@@ -375,6 +380,21 @@ class Simulation(Struct, dict=True):
             reason = f"{replicas} of {obj.full_kind}, {obj.why}"
             outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(obj.replicas, MAX_PODS)
         return outcomes
+
+    def _not_rolled_out(self, known: Container[str]) -> Iterator[PodOutcome]:
+        """Yield an outcome for each pod on a node, of no other outcome, whose workload has another template;
+        of a workload without such pods one that stands for it."""
+        for refusal in self.refused:
+            if refusal.is_old_template:
+                workload = self.workloads.of(refusal.pod)
+                pods = [
+                    pod
+                    for key, pod in self.before.items()
+                    if pod.spec.node_name and key not in known and self.workloads.of(pod) == workload
+                    if self.exists(pod)
+                ]
+                for pod in pods or [refusal.pod]:
+                    yield PodOutcome(pod, workload, NOT_ROLLED_OUT, pod.spec.node_name, refusal.message)
 
     def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
         """Return what has become of a pod; None for one that its controller has taken back.
@@ -717,8 +737,8 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
 
 
 def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcome]]:
-    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
-    shown = (outcome for outcome in outcomes if outcome.status not in (REPLACED, KEPT))
+    """Group outcomes by workload, without those of pods that were replaced, or are held on their nodes."""
+    shown = (outcome for outcome in outcomes if outcome.status not in (REPLACED, *HELD))
     return grouped((outcome.workload, outcome) for outcome in shown)
 
 

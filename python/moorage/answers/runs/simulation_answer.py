@@ -25,7 +25,8 @@ from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
 from .gate import GroupFit, group_fits, group_tables, removed_pods, rests_on
 from .simulation import (
-    KEPT,
+    HELD,
+    NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
     REPLACED,
@@ -245,7 +246,7 @@ def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> 
     waits = [
         outcome.status
         for outcome in shown
-        if outcome.status not in (PLACED, REPLACED, KEPT) and not outcome.is_leaving
+        if outcome.status not in (PLACED, REPLACED, *HELD) and not outcome.is_leaving
     ]
     idle, unknown = waits.count(NOT_STARTED), waits.count(SKIPPED_KIND)
     left = len(waits) - idle - unknown
@@ -255,6 +256,8 @@ def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> 
     if left:
         parts.append(f"{left} {'has' if left == 1 else 'have'} none")
     text = ", ".join(parts) if placed + idle + left else "no pod waits for a node"
+    if old := sum(outcome.status == NOT_ROLLED_OUT for outcome in shown):
+        text += f"; {old} {'keeps' if old == 1 else 'keep'} an old template"
     return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
 
 

@@ -10,7 +10,7 @@ import click
 
 from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import Verdict
-from moorage.answers.runs.simulation import KEPT, NOT_STARTED
+from moorage.answers.runs.simulation import HELD, NOT_STARTED
 from moorage.answers.text_tables import CommandLine
 from moorage.cluster.change import short_label
 from moorage.cluster.verbs import RequestedChange
@@ -154,7 +154,7 @@ def _finding_cases(verdict: Verdict) -> Iterator[Case]:
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         kind, _, name = workload.text.partition("/")
         target = f"{kind}/{workload.namespace}/{name}"
-        has_place = status in (KEPT, NOT_STARTED)
+        has_place = status in (*HELD, NOT_STARTED)
         explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
         command = command_alike(("explain", target)) if explains else ""
         text = f"{what}: {reason}{finding.hint}{because}"

@@ -223,7 +223,7 @@ def _grown_lines(
 
 def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
     """Yield why nobody makes pods, and what would help."""
-    from moorage.answers.explain.refused_pods import refused_lines
+    from moorage.answers.runs.refused_pods import refused_lines
 
     yield f"{group.workload.text}: {group.what}: {with_hint(group.reason)}"
     yield from refused_lines(setup.simulation.scheduler, group)

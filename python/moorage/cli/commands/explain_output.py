@@ -28,7 +28,7 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.targets import ExplainedTarget
 from moorage.answers.runs.simulation import skip_reason
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
@@ -253,13 +253,8 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
         yield explanation.raised_priority.text
     yield from (note.text for note in explanation.notes)
     yield from (answer.text for answer in explanation.extenders)
-    is_rejected = any(answer.rejected for answer in explanation.extenders)
-    places = any(change.kind != Kind.FEWER_REPLICAS for change in explanation.changes)
-    is_explained = explanation.examination.error or places or is_rejected
-    if explanation.message and not (is_explained or explained.outcomes):
-        yield "no single change places it" + (
-            ", two changes do" if explanation.pairs else tried_text(explanation.kinds)
-        )
+    if not explained.outcomes and (text := explanation.nothing_places):
+        yield text
     if explanation.blocked:
         yield f"it fits no node even without its constraints: {explanation.blocked}"
 

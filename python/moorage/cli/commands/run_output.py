@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from moorage.answers.runs.comparison import KEPT_MEASURE, Alternative, ComparisonAnswer
-from moorage.answers.runs.simulation import EVICTED, KEPT, PLACED, REPLACED, PodOutcome
+from moorage.answers.runs.simulation import EVICTED, HELD, PLACED, REPLACED, PodOutcome
 from moorage.answers.runs.simulation_answer import SimulationAnswer
 from moorage.answers.text_tables import PrintedTable
 
@@ -123,7 +123,7 @@ def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
             )
 
 
-_STATES = {KEPT: "stays on its node", EVICTED: "is evicted", REPLACED: "is evicted"}
+_STATES = {**dict.fromkeys(HELD, "stays on its node"), EVICTED: "is evicted", REPLACED: "is evicted"}
 _IN_COMMENT = (
     *("nodes", "new nodes", "new nodes $/h", "nodes $/h"),
     *("placed", "without a node", "evicted", KEPT_MEASURE),

@@ -31,10 +31,17 @@ from .workload import CustomObject
 
 
 class RefusedPod(NamedTuple):
-    """A new pod that the API server would refuse."""
+    """A new pod that the API server would refuse.
+
+    Attributes
+    ----------
+    is_old_template : bool
+        Whether instead nobody makes new pods of a changed template; the pod stands for its workload.
+    """
 
     pod: Pod
     message: str
+    is_old_template: bool = False
 
 
 class RefusedObject(Document, frozen=True):

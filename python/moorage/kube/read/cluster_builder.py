@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
-from moorage.notes import RoutineNote
+from moorage.notes import RoutineNote, as_sentence
 
 from ..admission.chain import NewPods, is_new
 from ..admission.resource_quotas import without_counted_usage
@@ -479,11 +479,13 @@ def implied_namespaces(
 
 
 def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
-    """Return a warning about refused pods, with the text about the first one; none without any."""
-    if not refused:
-        return []
-    pods = number_of(len(refused), "new pod is", "new pods are")
-    return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
+    """Return a warning about refused pods, with the text about the first one, and what is not rolled out."""
+    texts = [as_sentence(refusal.message) for refusal in refused if refusal.is_old_template]
+    messages = [refusal.message for refusal in refused if not refusal.is_old_template]
+    if messages:
+        pods = number_of(len(messages), "new pod is", "new pods are")
+        texts.append(f"{pods} refused by admission, such as: {shorten(messages[0])}.")
+    return texts
 
 
 def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import examples, first_of, shorten
+from moorage.grouped import grouped
 from moorage.notes import RoutineNote, reworded
 
 from ..admission.pod_requests import controlled, quantities, strongest, with_recommendation
@@ -26,11 +27,20 @@ from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
 from ..model.policy import LimitRange, PodDisruptionBudget
 from ..model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from ..model.workload import DaemonSet, Deployment, Job, PodTemplateSpec, ReplicaSet, Service, StatefulSet
+from ..model.workload import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    Job,
+    PodTemplateSpec,
+    ReplicaSet,
+    Service,
+    StatefulSet,
+)
 from .daemon_pods import PRESSURES, pinned_by, why_on_no_node
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
-from .revisions import REVISION_LABEL, Mark, template_mark
+from .revisions import REVISION_LABEL, Mark, template_mark, update_revision
 
 # ---- readiness ---------------------------------------------------------------------------------------------
 #
@@ -281,16 +291,30 @@ def _awaited_pods(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
     sets = {
         obj.metadata.uid: obj
         for obj in cluster.others
-        if isinstance(obj, StatefulSet) and obj.spec.pod_management_policy != "Parallel"
+        if isinstance(obj, StatefulSet)
+        and obj.spec.pod_management_policy != "Parallel"
+        and obj.spec.update_strategy.type != "OnDelete"
     }
-    for pod in _started(cluster.pods) if sets else ():
+    listed = grouped(
+        (owner.uid, obj)
+        for obj in (cluster.others if sets else ())
+        if isinstance(obj, ControllerRevision) and (owner := obj.metadata.controller()) is not None
+    )
+    for pod in cluster.pods if sets else ():
         owner = pod.metadata.controller()
         obj = None if owner is None else sets.get(owner.uid)
-        if obj is None or is_healthy(pod) or is_starting(pod):
+        is_new = pod.spec.node_name and not pod.status.conditions
+        if obj is None or not is_active(pod) or is_new or is_healthy(pod) or is_starting(pod):
             continue
         own, new = pod.metadata.labels.get(REVISION_LABEL), obj.status.update_revision
-        if own and new and own != new:
-            text = f"it waits until {pod.name} of revision {own} is ready or deleted, before it brings {new}"
+        if revisions := listed.get(obj.metadata.uid, ()):
+            present = update_revision(obj, revisions)  # the status may be older than the template
+            new = "" if present is None else present.name
+        if own and own != new and (new or revisions):
+            brings = new or "its present template"
+            text = (
+                f"it waits until {pod.name} of revision {own} is ready or deleted, before it brings {brings}"
+            )
             yield Workload(obj.namespace, obj.kind, obj.name), text
 
 

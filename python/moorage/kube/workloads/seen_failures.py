@@ -220,8 +220,12 @@ class SeenFailures(Struct, frozen=True):
 
 
 def _held(objects: Iterable[Object]) -> frozenset[str]:
-    """Return what tells the policies and pods among objects of a namespace apart."""
-    return frozenset(f"{obj.kind} {obj.name} {obj.metadata.uid}" for obj in objects if isinstance(obj, _HELD))
+    """Return what tells the pods among objects of a namespace apart, and the policies and what these say."""
+    return frozenset(
+        f"{obj.kind} {obj.name} {obj.metadata.uid} {'' if isinstance(obj, Pod) else obj.spec}"
+        for obj in objects
+        if isinstance(obj, _HELD)
+    )
 
 
 def failed_create(obj: Object) -> Condition | None:

@@ -19,20 +19,26 @@ from moorage.cluster.helpful_changes import (
     cost,
     lowered,
     of_pod,
+    surge_of,
     tried,
     tried_text,
+    without_surge,
     write,
 )
-from moorage.controllers.store_control import admission_of
+from moorage.controllers.store_control import admission_of, workloads_of
 from moorage.engine.requirements import changed_field, whole, with_containers
-from moorage.kube import Container, LimitRange, Pod, Quantity, ResourceQuota
+from moorage.errors import InputError
+from moorage.kube import Container, Deployment, LimitRange, Pod, Quantity, ResourceQuota
 from moorage.kube.admission.pod_requests import violations, with_defaults
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.policy import LimitRangeItem
+from moorage.kube.model.workload import DeploymentStrategy, RollingUpdateDeployment
+from moorage.kube.workloads.deployment_rollout import max_surge
+from moorage.kube.workloads.ownership import Workload, is_active
+from moorage.store import find_object, kind_named
 
-from ..runs.simulation import REFUSED, PodsAlike
 from ..scheduler import Scheduler
-from .probe import MOST_WAITING
+from .simulation import REFUSED, PodsAlike
 
 _EXCEEDED = re.compile(r"exceeded quota: (\S+), requested: (.*), used: (.*), limited: (.*)$")
 _UNSPECIFIED = re.compile(r"failed quota: (\S+): must specify (.*)$")
@@ -50,7 +56,9 @@ def refused_lines(scheduler: Scheduler, group: PodsAlike) -> Iterator[str]:
     """
     if group.status != REFUSED or not group.outcomes:
         return
-    refused = _RefusedPods(scheduler, [outcome.pod for outcome in group.outcomes], group.reason)
+    refused = _RefusedPods(
+        scheduler, group.workload, [outcome.pod for outcome in group.outcomes], group.reason
+    )
     yield from (f"  refused by LimitRange {key}" for key in refused.limit_ranges())
     changes = sorted(refused.changes(), key=partial(cost, waiting=refused.count))
     yield from (
@@ -63,29 +71,50 @@ def refused_lines(scheduler: Scheduler, group: PodsAlike) -> Iterator[str]:
 class _RefusedPods:
     """Pods of one workload that are refused, in the cluster after a run."""
 
-    def __init__(self, scheduler: Scheduler, pods: Sequence[Pod], message: str) -> None:
+    def __init__(self, scheduler: Scheduler, workload: Workload, pods: Sequence[Pod], message: str) -> None:
         self._scheduler, self._pods, self._message = scheduler, pods, message
-        self.count, self.kinds = min(len(pods), MOST_WAITING), set[Kind]()
-        self._are_namesakes = len({pod.name for pod in pods}) < len(pods)
+        self._workload, self.count, self.kinds = workload, len(pods), set[Kind]()
         self._namespace, self._gates = pods[0].namespace, scheduler.cache.state.classes.gates
+        self._owner = next(self._owners(), None)
+
+    def _owners(self) -> Iterator[Any]:
+        """Yield the workload, and the controller of its pods, as far as they are known."""
+        controller = self._pods[0].metadata.controller()
+        for owner in (self._workload, *((controller,) if controller is not None else ())):
+            with suppress(InputError):  # a kind that the store does not have
+                kind = kind_named(owner.kind)
+                obj = find_object(self._scheduler.client, kind, owner.name, self._namespace)
+                if obj is not None and kind is not Pod:
+                    yield obj
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[int]:
-        """Return how many of the pods are admitted and placed after changes."""
-        scheduler = self._scheduler
+        """Return how many more pods of the workload have a node after changes, which its template has, or a
+        single pod itself."""
+        scheduler, owner = self._scheduler, self._owner
+        change = HelpfulChange(Kind.LOWER, "", tuple(edits))
         with scheduler.transaction():
             write(scheduler.client, edits)
-            scheduler.sync()
-            admission, keys = admission_of(scheduler.client), []
-            with suppress(RefusedError):
-                for at, pod in enumerate(self._pods[: self.count]):
-                    name = f"{pod.name}-{at}" if self._are_namesakes else pod.name
-                    named = replace(pod, metadata=replace(pod.metadata, name=name, uid=f"refused/{at}"))
-                    pod = admission.admit(HelpfulChange(Kind.LOWER, "", tuple(edits)).of(named))
-                    scheduler.client.create(pod)
-                    keys.append(pod.key)
-            placed = scheduler.run().placements
-            yield sum(key in placed for key in keys)
+            if owner is None:
+                with suppress(RefusedError):
+                    scheduler.client.create(admission_of(scheduler.client).admit(change.of(self._pods[0])))
+            elif change.changes_pods:
+                template = owner.spec.template
+                changed = change.of(Pod(metadata=template.metadata, spec=template.spec)).spec
+                spec = replace(owner.spec, template=replace(template, spec=changed))
+                scheduler.client.update(replace(owner, spec=spec))
+            scheduler.run()
+            yield max(0, self.count - self._left())
+
+    def _left(self) -> int:
+        """Return how many pods of the workload are refused, or have no node."""
+        scheduler, workloads = self._scheduler, workloads_of(self._scheduler.client)
+        refused = [each.pod for each in scheduler.refused_pods()]
+        stored: list[Pod] = scheduler.client.list(Pod, self._namespace)[0]
+        if self._owner is None:
+            return int(not any(pod.key == self._pods[0].key and pod.spec.node_name for pod in stored))
+        waiting = (pod for pod in stored if not pod.spec.node_name and is_active(pod))
+        return sum(workloads.of(pod) == self._workload for pod in (*refused, *waiting))
 
     def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
         yield from self._try(HelpfulChange(kind, text, edits))
@@ -130,6 +159,12 @@ class _RefusedPods:
     ) -> Iterator[HelpfulChange]:
         count = Quantity(len(self._pods))
         needed = {name: str(used[name] + requested[name] * count) for name in limited}
+        if isinstance(owner := self._owner, Deployment) and max_surge(owner):
+            rolling = RollingUpdateDeployment(max_unavailable=1, max_surge=0)
+            strategy = DeploymentStrategy(type="RollingUpdate", rolling_update=rolling)
+            edit_strategy = partial(changed_field, path="spec.strategy", change=lambda _: strategy)
+            edit = ObjectEdit(Deployment, owner.key, edit_strategy)
+            yield from self._try(without_surge(self._workload.text, surge_of(owner), edit))
         text = ", ".join(f"{name} from {limited[name]} to {amount}" for name, amount in needed.items())
         raised = self._quota(quota, needed.__ror__)
         yield from self._tried(Kind.QUOTA, f"raise {text} in ResourceQuota {quota}", raised)

@@ -1,0 +1,74 @@
+"""Changes that are offered, made by the verbs with which a user makes them; all is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from moorage.kube import Pod
+
+from .cluster_changes import ChangingScheduler
+
+MOST_ATTEMPTS = 20_000
+"""Of how many pods all runs together may try to place."""
+
+
+class PlayedChanges:
+    """Makes changes on a scheduler, runs it, and looks which pods have a node.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the scheduler: before the run in which pods are explained, or in the state in which they are.
+    has_others : bool
+        Whether the other pending pods matter to the explanation.
+    """
+
+    def __init__(self, make: Callable[[], ChangingScheduler], has_others: bool) -> None:
+        self._make, self._has_others, self._left = make, has_others, MOST_ATTEMPTS
+
+    @cached_property
+    def _scheduler(self) -> ChangingScheduler:
+        return self._make()
+
+    def others(self, pods: Sequence[Pod]) -> int:
+        """Return how many other pods are pending beside some, and may take what they would get."""
+        pending = self._scheduler.pods.pending if self._has_others else {}
+        return len(pending.keys() - {pod.key for pod in pods})
+
+    def may_run(self, times: int) -> bool:
+        """Whether so many runs are worth their time."""
+        self._left -= times * (len(self._scheduler.pods.pending) + 1)
+        return self._left >= 0
+
+    def placed(
+        self, pods: Sequence[Pod], running: int, *changes: Callable[[ChangingScheduler], object]
+    ) -> int:
+        """Return how many of some pods, of one controller or none, have a node after changes and a run.
+
+        Parameters
+        ----------
+        running : int
+            How many other pods of the controller have one before. Which pods there are then is not asked, as
+            some may be made again.
+        """
+        with_node = sum(pod.spec.node_name != "" for pod in self.pods_like(pods[0], *changes))
+        return min(len(pods), max(0, with_node - running))
+
+    def pods_like(self, pod: Pod, *changes: Callable[[ChangingScheduler], object]) -> list[Pod]:
+        """Return the pods of the controller of a pod, or that pod, after changes and a run."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            for change in changes:
+                change(scheduler)
+            scheduler.run()
+            listed: list[Pod] = scheduler.client.list(Pod, pod.namespace)[0]
+            return [each for each in listed if has_owner_of(pod, each)]
+
+
+def has_owner_of(one: Pod, other: Pod) -> bool:
+    """Whether two pods of a namespace have one controller; without one, whether they have one name."""
+    owner, others = one.metadata.controller(), other.metadata.controller()
+    if owner is None or others is None:
+        return one.name == other.name
+    return (owner.kind, owner.name) == (others.kind, others.name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,43 @@ def test_a_node_class_with_another_hash_drifts() -> None:
             once=True
         )
         assert [step.reason for step in found.steps] == ["Drifted"] * steps
+
+
+def with_spot_prices(kind: InstanceType, draw: random.Random) -> InstanceType:
+    """A type whose spot prices are known, and below those on demand."""
+    share = draw.uniform(0.1, 1.0)
+    return replace(
+        kind,
+        offerings=tuple(
+            replace(each, price=each.price * share, is_bound=False) if each.is_bound else each
+            for each in kind.offerings
+        ),
+    )
+
+
+@pytest.mark.parametrize("kinds", [["spot"], ["on-demand", "spot"]])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_spot_price_makes_a_node_cost_more_than_its_bound(kinds: list[str], seed: int) -> None:
+    draw, asked = random.Random(seed), pool("us-east-1a")
+    asked["spec"]["template"]["spec"]["requirements"] += [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": kinds},
+        {
+            "key": "karpenter.k8s.aws/instance-category",
+            "operator": "In",
+            "values": [*draw.choice(["cmr", "t"])],
+        },
+    ]
+    requests = {"cpu": f"{draw.randint(1, 40) * 100}m", "memory": f"{draw.randint(1, 30)}Gi"}
+    container = {"name": "c", "image": "c", "resources": {"requests": requests}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    unknown = types(asked, node_class(), given="aws:us-east-1a").by_pool["p"]
+    known = [with_spot_prices(kind, draw) for kind in unknown]
+    bound, found = (
+        Scheduler(load([asked, node_class(), pod])).provision(types=each).claims[0].launched
+        for each in (unknown, known)
+    )
+    assert bound is not None
+    assert found is not None
+    assert found.offering.capacity_type == bound.offering.capacity_type == "spot"
+    assert bound.cost.least == 0 < found.cost.least <= found.cost.most <= bound.cost.most
+    assert 1 < found.choices <= bound.choices <= 60

@@ -99,6 +99,8 @@ def fate(objects: list[Any], name: str, at: str | None = None) -> Any:
 def test_what_is_saved_is_unknown_without_prices() -> None:
     objects = items()
     objects[0]["spec"]["template"]["spec"]["nodeClassRef"] = {"group": "a.io", "kind": "Class", "name": "a"}
+    for node in objects[1:5]:
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "large"  # AWS lists no such type
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     (step,) = scheduler.consolidate().steps
     assert step.saved is None

@@ -98,11 +98,13 @@ from moorage.autoscalers.providers.aws.ec2_instance_types import Market as Marke
 from moorage.autoscalers.providers.aws.ec2_instance_types import instance_types as instance_types
 from moorage.autoscalers.providers.aws.fleet import Fleet as Fleet
 from moorage.autoscalers.providers.aws.fleet import fleet as fleet
-from moorage.autoscalers.providers.aws.fleet import launched as launched
 from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions
 from moorage.autoscalers.providers.known_labels import AWS as AWS
 from moorage.autoscalers.providers.known_labels import CORE as CORE
+
+# What is launched for a claim: vectors compare what EC2 is asked for.
+from moorage.autoscalers.providers.launchers import launched as launched
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from math import fsum
 from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from moorage.autoscalers.group_settings import NodeGroup
+from moorage.autoscalers.providers.instance_type import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
@@ -28,8 +29,8 @@ from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
 from .drain_blockers import with_changes
-from .nodes.node_prices import node_prices
 from .nodes.node_room import Room
+from .nodes.paid_room import node_prices, price_fields
 from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 from .room_for_all import RoomForAll
 
@@ -61,9 +62,11 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     drained_alone: int = 0
     """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
     price: Amount | UnsetType = UNSET
-    """What the emptied nodes cost per hour, where that is known of some."""
+    """What the emptied nodes cost per hour at most, where that is known of some."""
     unpriced: Count = 0
     """How many of them have no known price, where some have one."""
+    least: Amount | UnsetType = UNSET
+    """Where price is a bound, as a spot price is not known: what they cost at least."""
 
 
 class NodeReport(Document, frozen=True, kw_only=True):
@@ -109,8 +112,9 @@ class EmptyingPlan(Tabular):
     drained_alone : int
         How many nodes were drained, each without the others and with none of `moves`; 0 where nodes are
         emptied together.
-    price : float or UNSET
-        What the emptied nodes cost per hour, where a command asks for it, and it is known of some.
+    price, least : float or UNSET
+        What the emptied nodes cost per hour at most, where a command asks for it, and it is known of some;
+        and at least, where that is less.
     unpriced : int
         How many have no known price, where some have one.
     notes : tuple of str
@@ -126,6 +130,7 @@ class EmptyingPlan(Tabular):
     changes: tuple[HelpfulChange, ...] = ()
     drained_alone: int = 0
     price: float | UnsetType = UNSET
+    least: float | UnsetType = UNSET
     unpriced: int = 0
     notes: tuple[str, ...] = ()
 
@@ -141,21 +146,24 @@ class EmptyingPlan(Tabular):
             number = len(self.nodes)
             counts = f"{number} of {self.drained_alone} nodes can be drained, each alone"
         if self.price is not UNSET:
-            counts += f"; ${self.price:.2f} an hour less without {'it' if len(self.nodes) == 1 else 'them'}"
+            price = HourlyCost.of(self.least, self.price)
+            counts += (
+                f"; {price.text(sign='$')} an hour less without {'it' if len(self.nodes) == 1 else 'them'}"
+            )
             counts += f", of {self.unpriced} the price is unknown" if self.unpriced else ""
         return "; ".join(filter(None, (counts, self.obstacle())))
 
-    def with_prices(self, client: ObjectClient, types: Types | None) -> EmptyingPlan:
+    def with_prices(
+        self, client: ObjectClient, types: Types | None, groups: Sequence[NodeGroup] = ()
+    ) -> EmptyingPlan:
         """Return the plan with what its nodes cost; see `node_prices`."""
         if self.drained_alone or not self.nodes:
             return self
-        price_of, source = node_prices(client, types)
-        prices = [price_of(client.get(Node, name)) for name in self.nodes]
-        known = [price for price in prices if price is not None]
-        if not known:
-            return self
-        notes = (source,) if source else ()
-        return replace(self, price=fsum(known), unpriced=len(prices) - len(known), notes=notes)
+        nodes = [client.get(Node, name) for name in self.nodes]
+        price_of, notes = node_prices(client, types, groups, nodes)
+        known = [price for price in map(price_of, nodes) if price.is_known]
+        fields = {key: value for key, value in price_fields(known, len(nodes)).items() if value is not UNSET}
+        return replace(self, notes=tuple(notes), **fields) if known else self
 
     def obstacle(self) -> str:
         """Return what prevents nodes from being emptied in one line; "" where nothing does."""

@@ -587,8 +587,8 @@ class Scheduler(ChangingScheduler):
         InputError
             No node has the label.
         """
-        from .nodes.node_prices import node_prices
         from .nodes.node_room import node_room
+        from .nodes.paid_room import node_prices
 
         return node_room(self, nodes, by, node_prices(self.client, types)[0])
 
@@ -606,7 +606,7 @@ class Scheduler(ChangingScheduler):
         types : optional
             See `node_room`.
         """
-        from .nodes.node_prices import node_prices
+        from .nodes.paid_room import node_prices
         from .nodes.pod_use import workload_use
 
         return workload_use(self, nodes, node_prices(self.client, types)[0])
@@ -631,7 +631,7 @@ class Scheduler(ChangingScheduler):
         types : optional
             See `node_room`.
         """
-        from .nodes.node_prices import node_prices
+        from .nodes.paid_room import node_prices
         from .nodes.pod_use import namespace_use
 
         return namespace_use(self, only, node_prices(self.client, types)[0])

@@ -9,11 +9,13 @@ from .group_settings import NodeGroup as NodeGroup
 from .group_settings import ScaleDown as ScaleDown
 from .karpenter.karpenter_options import KarpenterOptions as KarpenterOptions
 from .karpenter.new_nodes_result import Launch as Launch
+from .karpenter.new_nodes_result import Launched as Launched
 from .karpenter.new_nodes_result import NewClaim as NewClaim
 from .karpenter.new_nodes_result import PodError as PodError
 from .karpenter.new_nodes_result import Provisioning as Provisioning
 from .karpenter.new_nodes_result import TypePrice as TypePrice
 from .node_removal import RemovalVerdict as RemovalVerdict
+from .providers.instance_type import HourlyCost as HourlyCost
 from .providers.instance_type import InstanceType as InstanceType
 from .providers.instance_type import Offering as Offering
 from .providers.instance_type import seen_types as seen_types

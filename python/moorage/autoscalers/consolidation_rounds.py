@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from moorage._core.provision.host_table import RESOURCES
 from moorage.cluster import ChangingScheduler
@@ -27,15 +27,24 @@ from moorage.table import Table, Tabular
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
-from .karpenter.disruption_candidates import consolidate_after, price_of, young_nodes
+from .karpenter.disruption_candidates import consolidate_after, young_nodes
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_validation import is_reschedulable
 from .launched_nodes import assume_claims, remove_claims
+from .node_prices import stored_prices
 from .pool_scaler import PoolScaler
-from .providers.instance_type import refuse_unoffered
+from .providers.instance_type import HourlyCost, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
-from .scale_up_answer import ComingNode, NewNode, UnplacedPod, UnplacedPodDocument, kinds_of
+from .scale_up_answer import (
+    ComingNode,
+    NewNode,
+    UnplacedPod,
+    UnplacedPodDocument,
+    chosen_text,
+    kinds_of,
+    saved_text,
+)
 from .scaling_rounds import grow, left_pods
 
 # ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
@@ -49,15 +58,18 @@ _MIXES = 2.0 ** np.linspace(-16, 16, 129)
 
 
 def least_price(view: ClusterView, pods: Sequence[Pod]) -> float | None:
-    """A price per hour below which pods cannot run on nodes of the pools; None without prices.
+    """A price per hour below which pods cannot run on nodes of the pools; None without prices, or where a
+    spot price is not known.
 
     Amounts of resources, with any weights, cost at least what the type costs that has the most of them for
     its price. The best of some weights of one resource, and of two, is taken.
     """
     have, prices = [], []
     for template in view.templates[0]:
-        offered = view.finisher.offers(template.columns, template.requirements).prices.tolist()
-        for known, price in zip(template.columns.types, offered, strict=True):
+        offers = view.finisher.offers(template.columns, template.requirements)
+        if any(each.is_bound for launchable in offers.launchable for each in launchable):
+            return None
+        for known, price in zip(template.columns.types, offers.prices.tolist(), strict=True):
             if isfinite(price) and price > 0:
                 have.append([float(known.groups[0][0].get(name, 0)) for name in RESOURCES])
                 prices.append(price)
@@ -91,7 +103,7 @@ class StepDocument(Document, frozen=True):
     replacements: list[ComingNode]
     """Nodes in place of those that go."""
     saved: float | None
-    """Per hour, as Karpenter reckons; null without prices."""
+    """Per hour, at most; null without prices."""
     moved: Count
     """Pods that were evicted."""
     kept: dict[str, str]
@@ -104,6 +116,8 @@ class StepDocument(Document, frozen=True):
     """Nodes that come because kube-scheduler places pods otherwise than planned."""
     placed: dict[str, str]
     """By key of a pod, the node that it has got."""
+    saved_at_least: float | UnsetType = UNSET
+    """Where saved is a bound, as a spot price is not known, or the provider chooses: the least, per hour."""
 
 
 class RemovalStep(NamedTuple):
@@ -120,6 +134,7 @@ class RemovalStep(NamedTuple):
     waiting: tuple[UnplacedPod, ...]
     extra: tuple[NewNode, ...]
     placed: dict[str, str]
+    saved_at_least: float | None = None
 
     def document(self) -> StepDocument:
         """Return what documents have of the step."""
@@ -144,7 +159,8 @@ class ConsolidationDocument(Document, frozen=True, kw_only=True):
     before: NodesPrice
     after: NodesPrice
     least: Amount | None = field(name="leastPricePerHour")
-    """The least that any packing of the pods could cost; null without prices."""
+    """The least that any packing of the pods could cost; null without prices, or where a spot price is not
+    known."""
     complete: bool
     """Whether nothing more would happen."""
     young: tuple[str, ...] = field(name="youngNodes")
@@ -171,7 +187,8 @@ class Consolidation(Tabular):
     before, after : NodesPrice
         The nodes of NodePools.
     least : float or None
-        Per hour, the least that any packing of their pods could cost; None without prices.
+        Per hour, the least that any packing of their pods could cost; None without prices, or where a spot
+        price is not known.
     stays : tuple of StayingNode
         The nodes that are left, and why.
     complete : bool
@@ -233,6 +250,8 @@ class Consolidation(Tabular):
     def _remarks(self) -> Iterator[str]:
         if self.least is not None:
             yield f"no packing of these pods costs less than {self.least:.2f} $/h ({LEFT_OUT})"
+        new = chain.from_iterable((*step.replacements, *step.extra) for step in self.steps)
+        yield from filter(None, [chosen_text(new)])
         if self.ignoring:
             yield (
                 f"with --preference-policy Ignore {first_of(self.ignoring, 3)} would go, too: "
@@ -255,7 +274,8 @@ class Consolidation(Tabular):
             prices = [draw.after.price for draw in self.draws]
             waits = sum(draw.waiting > 0 for draw in self.draws)
             of = f"of {len(self.draws)} draws"
-            yield f"{of}: {min(prices):.2f} to {max(prices):.2f} $/h after; in {waits} a pod waits"
+            bound = "at most " * any(draw.after.least is not UNSET for draw in self.draws)
+            yield f"{of}: {bound}{min(prices):.2f} to {max(prices):.2f} $/h after; in {waits} a pod waits"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each command: why, what goes, what comes, savings, pods moved and waiting."""
@@ -278,11 +298,10 @@ class Consolidation(Tabular):
 
 
 def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
-    """A column of numbers; of texts if one is not known."""
-    known = [round(step.saved, 4) for step in steps if step.saved is not None]
-    if len(known) == len(steps):
-        return np.array(known)
-    return ["unknown" if step.saved is None else f"{step.saved:.4g}" for step in steps]
+    """A column of numbers; of texts if one is not known, or is a bound."""
+    if all(step.saved is not None and step.saved_at_least is None for step in steps):
+        return np.array([step.saved for step in steps], np.float64).round(4)
+    return [saved_text(HourlyCost.of(step.saved_at_least, step.saved)) or "unknown" for step in steps]
 
 
 def with_draws(
@@ -310,9 +329,10 @@ def consolidate(
         notes = tuple(assume_claims(scheduler))
         rounds = ConsolidationRounds(scheduler, autoscaling, begin)
         first = rounds.view()
-        before = _prices(first)
+        before = rounds.price(first)
         nodes = [state.node for state in first.states if state.node is not None]
         notes += tuple(rounds.notes)
+        notes += tuple(rounds.prices.notes(nodes))
         refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results, over = rounds.results(), young_nodes(rounds.view())
@@ -336,7 +356,7 @@ def consolidate(
         return Consolidation(
             tuple(rounds.steps),
             before,
-            _prices(view),
+            rounds.price(view),
             least_price(view, [*filter(is_reschedulable, running)]),
             staying(view),
             results[-1].command is None,
@@ -366,12 +386,6 @@ def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
     return tuple(command.going.values()) if command is not None else ()
 
 
-def _prices(view: ClusterView) -> NodesPrice:
-    return NodesPrice.of(
-        [price_of(view.type_of(state), state) for state in view.states if state.claim is not None]
-    )
-
-
 class ConsolidationRounds:
     """The commands so far; the clock goes on with each."""
 
@@ -383,8 +397,15 @@ class ConsolidationRounds:
         self._left = left_pods(scheduler, scheduler.run())
         question = self.karpenter.question([*self._left])
         self.karpenter.now = question.situation.now if at is None else at
+        self.prices = stored_prices(autoscaling.types, scheduler.client)
         self.notes = [as_sentence(text) for text in (question.source, *question.notes) if text]
         self.steps: list[RemovalStep] = []
+
+    def price(self, view: ClusterView) -> NodesPrice:
+        """What the nodes of NodePools cost."""
+        return NodesPrice.of(
+            map(self.prices.of_state, [each for each in view.states if each.claim is not None])
+        )
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
@@ -397,6 +418,7 @@ class ConsolidationRounds:
     def take(self, method: Method, command: Command) -> None:
         """Do what a command says, and place the pods."""
         scheduler, karpenter, going = self._scheduler, self.karpenter, command.going
+        saved, saved_at_least = self.prices.saved(command).shown
         names = [*going.values()]
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
@@ -416,6 +438,7 @@ class ConsolidationRounds:
         if new:
             up = grow(scheduler, self._autoscaling, result, scheduler.run, [karpenter])
             extra, waiting = up.nodes, tuple([pod for pod in up.waiting if pod.pod in new])
+        self.prices.coming |= {node.name: node.cost for node in (*new_nodes.values(), *extra)}
         self._left = stayed | {each.pod: each.scheduler for each in waiting}
         lost = tuple(
             [key for key, pod in there.items() if pod.metadata.controller() is None and key not in kept]
@@ -426,13 +449,14 @@ class ConsolidationRounds:
                 command.decision,
                 tuple(names),
                 tuple(new_nodes.values()),
-                command.known_savings,
+                saved,
                 len(there) - len(kept),
                 kept,
                 lost,
                 waiting,
                 extra,
                 {key: node for key, node in self._places().items() if before.get(key) != node},
+                saved_at_least,
             )
         )
         pools: list[NodePool] = scheduler.client.list(NodePool)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -26,9 +26,8 @@ from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .node_maker import NodeMaker
-from .providers.instance_type import ZONE, Shortage, is_short, node_offered_as
-from .providers.pool_types import stored_types
-from .providers.prices import prices_by
+from .node_prices import NodePrices, stored_prices
+from .providers.instance_type import ZONE, HourlyCost, Shortage, is_short, node_offered_as
 from .scale_up_answer import CLUSTER_AUTOSCALER
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
@@ -187,13 +186,13 @@ class GroupScaler:
             turns.append(likes[zone])
         return turns
 
-    def price(self, group: NodeGroup, node: Node) -> float | None:
-        """Return the price of a node of a group: its own, or that of its instance type."""
-        return group.price if group.price is not None else self._price_of_type(node)
+    def price(self, group: NodeGroup, node: Node) -> HourlyCost:
+        """Return the price of a node of a group, which may not have the group's label yet."""
+        return HourlyCost(group.price, group.price) if group.price is not None else self._prices.of(node)
 
     @cached_property
-    def _price_of_type(self) -> Callable[[Node], float | None]:
-        return prices_by(stored_types(self.autoscaling.types, self.scheduler.client).every())
+    def _prices(self) -> NodePrices:
+        return stored_prices(self.autoscaling.types, self.scheduler.client)
 
 
 def group_node(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -302,18 +302,25 @@ def nodes_of_groups(settings: GroupSettings, nodes: Sequence[Node]) -> dict[str,
 
 def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
     """Return the group of each node that belongs to one, in the order of the nodes."""
+    group_of = group_finder(groups)
+    return {node.name: group for node in nodes if (group := group_of(node)) is not None}
+
+
+def group_finder(groups: Sequence[NodeGroup]) -> Callable[[Node], str | None]:
+    """Return a function of a node to its group; None for a node of none."""
     marks = {(*mark, group.zone): group.name for group in reversed(groups) for mark in reversed(group.marks)}
-    keys, group_of = dict.fromkeys(key for key, *_ in reversed(marks)), dict[str, str]()
-    for node in nodes:
+    keys = dict.fromkeys(key for key, *_ in reversed(marks))
+
+    def group_of(node: Node) -> str | None:
         labels = marks_of(node)
         zone = labels.get(ZONE, "")
         for key in keys:
-            if key not in labels:
-                continue
-            group = marks.get((key, labels[key], zone)) or marks.get((key, labels[key], ""))
-            if group is not None:
-                group_of[node.name] = group
-                break
+            if key in labels:
+                group = marks.get((key, labels[key], zone)) or marks.get((key, labels[key], ""))
+                if group is not None:
+                    return group
+        return None
+
     return group_of
 
 

@@ -66,7 +66,7 @@ def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> tuple[NodeClai
     """The claim of a node, and the node of its cheapest offering."""
     assert claim.launched is not None
     labels = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
-    node = launched_node(name, pool, *claim.launched, labels, claim.labels)
+    node = launched_node(name, pool, *claim.launched[:2], labels, claim.labels)
     return claim_of(node, pool), node
 
 

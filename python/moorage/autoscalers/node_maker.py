@@ -15,7 +15,7 @@ from moorage.kube.read.object_defaults import defaults
 from moorage.store import ObjectClient
 
 from .autoscaler_protocol import Made
-from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, HourlyCost
 from .scale_up_answer import NewNode
 
 
@@ -54,12 +54,15 @@ class NodeMaker:
         self.names, self.copies = NodeNames(scheduler.client, past_names), NodeCopies(scheduler.client)
         self.objects, self._new_nodes = list[Object](), dict[str, NewNode]()
 
-    def add(self, node: Node, like: Node | None, pool: str, price: float | None, **details: Any) -> None:
+    def add(self, node: Node, like: Node | None, pool: str, cost: HourlyCost, **details: Any) -> None:
         """Add a node of a pool or group, with objects as those that describe a node which it is like."""
         self.objects += [node, *(() if like is None else self.copies.parts(like, node))]
         labels = node.metadata.labels
         kind, zone, sold = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE))
-        self._new_nodes[node.name] = NewNode(node.name, pool, kind, zone, sold, price, self._turn, **details)
+        price, least = cost.shown
+        self._new_nodes[node.name] = NewNode(
+            node.name, pool, kind, zone, sold, price, self._turn, least=least, **details
+        )
 
     def create(self) -> Made:
         """Create the nodes, and all other objects."""

@@ -14,7 +14,7 @@ from itertools import chain
 from math import inf
 from typing import Any, Literal, Protocol
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.helpful_changes import (
@@ -36,6 +36,7 @@ from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.kube.model.autoscaling import Budget
 from moorage.kube.strict_documents import parse_moment
 from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.notes import as_sentence
 from moorage.store.deletion import timestamp
 
 from .autoscaler_protocol import AutoscalerSettings
@@ -51,9 +52,10 @@ from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
+from .node_prices import stored_prices
 from .pool_scaler import PoolScaler
-from .providers.instance_type import POOL
-from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
+from .providers.instance_type import POOL, HourlyCost
+from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, chosen_text, saved_text, versions, with_version
 from .scaling_rounds import left_pods
 
 # ---- when Karpenter first removes a node that stays now, if nothing but the time changes -------------------
@@ -104,7 +106,7 @@ class NodeFate(Document, frozen=True, kw_only=True):
     reason: str
     """For what: Empty, Drifted or Underutilized; empty if it stays."""
     saved: float | None
-    """Per hour; null without prices."""
+    """Per hour, at most; null without prices."""
     message: str
     """Why the node stays, in the autoscaler's words where it has some."""
     changes: tuple[str, ...]
@@ -117,6 +119,8 @@ class NodeFate(Document, frozen=True, kw_only=True):
     """When the node expires, whatever budgets say; null for never."""
     moves: dict[str, tuple[str, ...]]
     """By node, the pods that Karpenter expects there if the node goes."""
+    saved_at_least: float | UnsetType = UNSET
+    """Where saved is a bound, as a spot price is not known, or the provider chooses: the least, per hour."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +149,15 @@ class RemovalVerdict:
     then: str = ""
     expires: str = ""
     kinds: frozenset[Kind] = frozenset()
+    saved_at_least: float | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""
         if self.decision:
             who = with_version(self.autoscaler)
             verdict = f"{who} would {self.decision} node {self.node} ({self.reason})"
-            saved = "the price is unknown" if self.saved is None else f"{self.saved:.4g} $/h less"
+            saved = saved_text(HourlyCost.of(self.saved_at_least, self.saved))
+            saved = f"{saved} $/h less" if saved else "the price is unknown"
             yield f"{verdict} if it is looked at alone: {saved}"
             for node, pods in self.moves.items():
                 yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"
@@ -195,9 +201,11 @@ def removal_verdict(
     done = _command(view, state.name)
     if done is not None:
         reason, command = done
-        return RemovalVerdict(
-            name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
-        )
+        saved, least = stored_prices(autoscaling.types, scheduler.client).saved(command).shown
+        launched = [each for claim in command.new_claims() if (each := claim.launched) is not None]
+        notes += tuple(map(as_sentence, filter(None, [chosen_text(launched)])))
+        verdict = RemovalVerdict(name, command.decision, reason, saved, "", notes=notes, saved_at_least=least)
+        return replace(verdict, moves=_moves(command))
     stay, removal = why_stays(view, name).message, _Removal(view, name)
     changes, _ = freed(removal, stay, _MOST_CHANGES)
     with removal.changed(_edits(changes)) as after:
@@ -261,7 +269,7 @@ def _edits(changes: Iterable[HelpfulChange]) -> list[ObjectEdit]:
 def _moves(command: Command) -> dict[str, tuple[str, ...]]:
     nodes = dict(command.moves)
     for number, claim in enumerate(command.new_claims(), 1):
-        kind = f" ({claim.cheapest.instance_type})" if claim.cheapest is not None else ""
+        kind = f" ({claim.launched.instance_type})" if claim.launched is not None else ""
         nodes[f"new node {number}{kind}"] = claim.pods
     return nodes
 
@@ -407,11 +415,12 @@ def group_removal_verdict(
         why, moves = trial.decide(settings)
         changes, later = freed(trial, why, _MOST_CHANGES_OF_A_GROUP)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
+    price, least = scaler.price(scaler.groups[group], scheduler.client.get(Node, name)).shown
     return RemovalVerdict(
         name,
         "" if why else "delete",
         "" if why else "Underutilized" if moves else "Empty",
-        scaler.price(scaler.groups[group], scheduler.client.get(Node, name)),
+        price,
         f"{why}; without that {later}" if later else why,
         tuple([change.text for change in changes]),
         "delete" if changes else "",
@@ -419,6 +428,7 @@ def group_removal_verdict(
         moves,
         CLUSTER_AUTOSCALER,
         kinds=frozenset(trial.kinds),
+        saved_at_least=least,
     )
 
 

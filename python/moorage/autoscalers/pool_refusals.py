@@ -42,7 +42,7 @@ from .launched_nodes import launched_node
 from .pool_scaler import PassQuestion, PoolScaler
 from .providers.instance_type import POOL, ZONE, InstanceType
 from .providers.known_labels import CORE
-from .scale_up_answer import KARPENTER, ScaleUp, price_text
+from .scale_up_answer import KARPENTER, ScaleUp, nodes_price
 
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
@@ -230,7 +230,7 @@ class PoolPasses:
         def judge(question: PassQuestion) -> dict[str, str]:
             claim, gain = self._made(question), self._judge(question)
             if claim is not None and claim.launched is not None:
-                labels = launched_node("", self._pool, *claim.launched, {}, {}).metadata.labels
+                labels = launched_node("", self._pool, *claim.launched[:2], {}, {}).metadata.labels
                 if value := labels.get(key):
                     gain["text"] = f"allow {key} {value} in the pool"
             return gain
@@ -246,7 +246,7 @@ class PoolPasses:
             return
         nodes = [node for node in self._question.stored[Node] if isinstance(node, Node)]
         own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == self._pool.name]
-        capacity = {"nodes": Quantity("1"), **claim.launched[0].capacity}
+        capacity = {"nodes": Quantity("1"), **claim.launched.kind.capacity}
         raised = {}
         for name, limit in limits.items():
             used = [Quantity(each[name]) for each in own if name in each]
@@ -297,12 +297,12 @@ def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[in
 
 
 def _kind(claim: NewClaim) -> str:
-    """The cheapest node of a claim, and its price."""
-    if claim.cheapest is None:
+    """The node that comes for a claim, and its price."""
+    if claim.launched is None:
         return "of no offering that could be launched"
-    each = claim.cheapest
-    kind = " ".join(filter(None, (each.instance_type, each.capacity_type, each.zone)))
-    return f"{kind}, {price_text(claim.price)}"
+    kind, each, *_ = claim.launched
+    named = " ".join(filter(None, (kind.name, each.capacity_type, each.zone)))
+    return f"{named}, {nodes_price([claim.launched])}"
 
 
 # ---- pool facts --------------------------------------------------------------------------------------------

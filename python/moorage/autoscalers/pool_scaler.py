@@ -22,8 +22,8 @@ from .karpenter.new_nodes_result import NewClaim, Provisioning
 from .karpenter.provisioning import NO_POOLS, check_type, provision, stored_pools
 from .launched_nodes import claim_and_node
 from .node_maker import NodeMaker
-from .providers.aws.fleet import launched
 from .providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
+from .providers.launchers import launched
 from .providers.pool_types import KINDS as SOURCES
 from .providers.pool_types import stored_types
 from .scale_up_answer import KARPENTER
@@ -157,10 +157,11 @@ class PoolScaler:
             likes.setdefault(_pool_and_type(node), node)
         for claim in claims:
             assert claim.launched is not None
-            pool, is_bound = pools[claim.pool], claim.launched[1].is_bound
+            pool, choices = pools[claim.pool], claim.launched.choices
             nodes_claim, node = claim_and_node(claim, maker.names.new(pool.name, pool.name), pool)
             maker.objects.append(nodes_claim)
-            maker.add(node, likes.get(_pool_and_type(node)), pool.name, claim.price, is_bound=is_bound)
+            like = likes.get(_pool_and_type(node))
+            maker.add(node, like, pool.name, claim.launched.cost, choices=choices)
         return maker.create()
 
 

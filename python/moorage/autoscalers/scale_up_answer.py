@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from moorage.document import Amount, Count, Document
+from moorage.document import Amount, Count, Document, Positive
 from moorage.errors import number_of
 from moorage.kube import Object
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags
 from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
+from .karpenter.new_nodes_result import Launched
+from .providers.instance_type import HourlyCost
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
@@ -36,9 +38,13 @@ class ComingNode(Document, frozen=True):
     zone: str
     capacity_type: str
     price_per_hour: Amount | None
-    """Null if it is not known."""
+    """At most; null if it is not known."""
     round: Count
     pods: tuple[str, ...]
+    least_per_hour: Amount | UnsetType = UNSET
+    """Where the price is a bound, as a spot price is not known, or the provider chooses: the least."""
+    choices: Positive | UnsetType = UNSET
+    """Where the provider chooses: among how many instance types at most, of which the cheapest is named."""
 
 
 class UnplacedPodDocument(Document, frozen=True):
@@ -53,8 +59,17 @@ class UnplacedPodDocument(Document, frozen=True):
 
 
 class NewNode(NamedTuple):
-    """A node that comes, of a NodePool or a node group; its price per hour is None if it is not known, and is
-    only a bound if that of spot is not known."""
+    """A node that comes, of a NodePool or a node group.
+
+    Attributes
+    ----------
+    price : float or None
+        Per hour, at most; None if it is not known.
+    least : float or None
+        Per hour, at least, where that is less.
+    choices : int
+        Among how many instance types the provider chooses at most; the cheapest of them is named.
+    """
 
     name: str
     pool: str
@@ -65,7 +80,8 @@ class NewNode(NamedTuple):
     round: int
     pods: tuple[str, ...] = ()
     by: str = KARPENTER
-    is_bound: bool = False
+    least: float | None = None
+    choices: int = 1
 
     @property
     def kind(self) -> str:
@@ -75,7 +91,14 @@ class NewNode(NamedTuple):
 
     def document(self) -> ComingNode:
         """Return what documents have of the node."""
-        return ComingNode(self.name, self.by, *self[1:-2])
+        prices = {"price_per_hour": self.price, "least_per_hour": self.least}
+        choices = UNSET if self.choices == 1 else self.choices
+        return ComingNode.from_object(self, autoscaler=self.by, choices=choices, **prices)
+
+    @property
+    def cost(self) -> HourlyCost:
+        """What it costs per hour."""
+        return HourlyCost.of(self.least, self.price)
 
 
 class UnplacedPod(NamedTuple):
@@ -128,7 +151,7 @@ class ScaleUpDocument(Document, frozen=True, kw_only=True):
     complete: bool
     """Whether the rounds ended because no autoscaler makes another node."""
     price: Amount | None = msgspec.field(name="pricePerHour")
-    """Of the new nodes; null if the price of one is not known."""
+    """Of the new nodes, at most; null if the price of one is not known."""
     newly_placed: Count
     """Pods that the first run left and that have a node now; placed of the document counts all."""
     nodes: list[ComingNode]
@@ -136,6 +159,8 @@ class ScaleUpDocument(Document, frozen=True, kw_only=True):
     """Pods that have no node at the end."""
     late: tuple[LatePod, ...]
     """Pods that needed another round."""
+    least: Amount | UnsetType = msgspec.field(name="leastPerHour", default=UNSET)
+    """Where the price is a bound: the least."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,14 +202,24 @@ class ScaleUp(Tabular):
 
     @property
     def price(self) -> float | None:
-        """Per hour, of the new nodes; None if the price of one is not known."""
-        return price_sum(self.nodes)
+        """Per hour, of the new nodes, at most; None if the price of one is not known."""
+        return price_sum(self.nodes).shown[0]
+
+    @property
+    def least(self) -> float | None:
+        """Per hour, of the new nodes, at least, where that is less than the price."""
+        return price_sum(self.nodes).shown[1]
 
     @property
     def late_price(self) -> float | None:
-        """Per hour, of the nodes that came after the first round and run pods that others were made for."""
+        """Per hour, of the nodes that came after the first round and run pods that others were made for, at
+        most."""
+        return price_sum(self._late_nodes).shown[0]
+
+    @property
+    def _late_nodes(self) -> list[NewNode]:
         late = {late_pod.pod for late_pod in self.late}
-        return price_sum([node for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods)])
+        return [node for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods)]
 
     def headline(self) -> str:
         """Return how many nodes come, at what price, and how many pods still wait."""
@@ -202,17 +237,19 @@ class ScaleUp(Tabular):
         """Yield what the engines disagree about: pods that did not get the nodes made for them."""
         for late_pod in self.late[:1]:
             pods = number_of(len(self.late), "pod needs", "pods need")
+            price = price_text(*[node.cost for node in self._late_nodes])
             rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
             yield (
-                f"{pods} {rounds}, {price_text(self.late_price)} of it: {late_pod.by} had a node for "
+                f"{pods} {rounds}, {price} of it: {late_pod.by} had a node for "
                 f"{late_pod.pod}, but kube-scheduler placed others there first ({late_pod.scheduler})"
             )
         unused = [node for node in self.nodes if not node.pods]
         planned = next((waiting for waiting in self.waiting if not waiting.refusals), None)
         if unused and planned is not None:
             nodes = number_of(len(unused), "new node takes", "new nodes take")
+            price = price_text(*[node.cost for node in unused])
             yield (
-                f"{nodes} no pod that waits, {price_text(price_sum(unused))}: {unused[0].by} counts on it "
+                f"{nodes} no pod that waits, {price}: {unused[0].by} counts on it "
                 f"for {planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
             )
         if self.doubled:
@@ -226,7 +263,7 @@ class ScaleUp(Tabular):
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
         nodes = self.nodes[:limit]
-        columns = [name for name in NewNode._fields if name not in ("pods", "is_bound")]
+        columns = [name for name in NewNode._fields if name not in ("pods", "least", "choices")]
         columns_of_nodes: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
         return Table(columns_of_nodes | {"pods": [len(node.pods) for node in nodes]})
 
@@ -246,14 +283,9 @@ def with_version(autoscaler: str) -> str:
     return f"{autoscaler} {VERSIONS[autoscaler]}"
 
 
-def price_sum(nodes: Iterable[NewNode]) -> float | None:
-    """Return the price of nodes per hour; None if one is not known."""
-    total = 0.0
-    for node in nodes:
-        if node.price is None:
-            return None
-        total += node.price
-    return total
+def price_sum(nodes: Iterable[NewNode]) -> HourlyCost:
+    """Return the price of nodes per hour."""
+    return HourlyCost.total(node.cost for node in nodes)
 
 
 def kinds_of(nodes: Iterable[NewNode], names_pools: bool = False) -> str:
@@ -273,14 +305,32 @@ def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:
     return f"{number}{kinds}{rounds}, {nodes_price(nodes)}"
 
 
-def nodes_price(nodes: Sequence[NewNode]) -> str:
-    """Return the price of nodes per hour as a text, which says so if it is only a bound."""
-    bound = "spot price unknown, at most " if any(node.is_bound for node in nodes) else ""
-    return f"{bound}{price_text(price_sum(nodes))}"
+def nodes_price(nodes: Sequence[NewNode | Launched]) -> str:
+    """Return the price of nodes per hour, and among what the provider chooses, if it does."""
+    chosen = chosen_text(nodes)
+    return price_text(*[node.cost for node in nodes]) + (f" ({chosen})" if chosen else "")
 
 
-def price_text(price: float | None) -> str:
-    """Return a price per hour with two digits that count."""
-    if price is None:
+def price_text(*prices: HourlyCost) -> str:
+    """Return a sum of prices per hour with two digits that count; it says so if that is only a bound."""
+    total = HourlyCost.total(prices)
+    if not total.is_known:
         return "at unknown prices"
-    return f"{price:.2f} $/h more" if not price or price >= 0.1 else f"{price:.2g} $/h more"
+    unknown = "spot price unknown, " * any(price.least == 0 < price.most for price in prices)
+    return f"{unknown}{total.text('.2g' if 0 < total.most < 0.1 else '.2f')} $/h more"
+
+
+def saved_text(saved: HourlyCost) -> str:
+    """Return what is saved per hour; "" if that is not known."""
+    return saved.text(".4g") if saved.is_known else ""
+
+
+def chosen_text(nodes: Iterable[NewNode | Launched]) -> str:
+    """Say among what a provider chooses, where it does not launch just the types that are named; "" where it
+    does."""
+    chosen = [each for each in nodes if each.choices > 1]
+    if not chosen:
+        return ""
+    most, names = max(each.choices for each in chosen), {each.instance_type for each in chosen}
+    which = f"{names.pop()} is" if len(names) == 1 else "the named are"
+    return f"EC2 chooses by free capacity among up to {most} types; {which} the cheapest"

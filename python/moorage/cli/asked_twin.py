@@ -311,7 +311,7 @@ GAUGES = {
         "How many nodes like this the waiting pods need; absent where more do not help.",
     ),
     "moorage_coming_nodes": ("", "How many nodes NodePools would make now for pods that wait."),
-    "moorage_coming_price": ("", "What these nodes cost per hour, where the prices are known."),
+    "moorage_coming_price": ("", "What these nodes cost per hour at most, where the prices are known."),
 }
 """The label of each metric, and what it tells."""
 

@@ -214,7 +214,7 @@ def test_the_mean_cost_begins_with_the_first_node() -> None:
     ("request_", "message"),
     [
         ("nothing", 'measures.nothing: no measure "nothing"'),
-        ({"cost": {}}, "measures.cost.prices: required"),
+        ({"cost": {}}, "measures.cost.prices: node n: no price for"),
         ({"pending": {"each": 1}}, "measures.pending.each: unknown option: one of every"),
         ({"pending": {"every": 0}}, "must be more than 0 seconds"),
         ({"largest_pod": {"shape": {"cpu": "x"}}}, "measures.largest_pod.cpu: "),

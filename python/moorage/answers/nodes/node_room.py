@@ -22,7 +22,7 @@ from moorage.kube.workloads.ownership import Workload
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers
 from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
-from .node_prices import PaidRoom, PriceOf
+from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 
 # ---- groups of nodes by a label; zone, region, type and pool have short names ------------------------------
 
@@ -145,7 +145,7 @@ class Room(Document, frozen=True):
     devices: dict[str, DriverRoom]
     """By driver, those of ResourceSlices."""
     price: Amount | UnsetType = UNSET
-    """Per hour, of those of its nodes whose price is known."""
+    """Per hour, of those of its nodes whose price is known: at most."""
     idle: Amount | UnsetType = UNSET
     """The part of the price of what is not requested. A node counts by the largest of the requested shares of
     its cpu, memory, extended resources and devices."""
@@ -153,6 +153,8 @@ class Room(Document, frozen=True):
     """By resource, where there are metrics of some of its nodes."""
     unpriced: Count | UnsetType = UNSET
     """How many of its nodes have no known price, where some have one and some have none."""
+    least: Amount | UnsetType = UNSET
+    """Where price is a bound, as a spot price is not known: what they cost at least."""
 
 
 class NodesDocument(Document, frozen=True, kw_only=True):
@@ -169,7 +171,7 @@ def node_room(
     scheduler: PodScheduler,
     names: Sequence[str] | None = None,
     by: str = "",
-    price_of: PriceOf = lambda node: None,
+    price_of: PriceOf = unknown_price,
 ) -> list[Room]:
     """Return the room on nodes; see `Scheduler.node_room`."""
     scheduler.sync()
@@ -234,9 +236,10 @@ class _Rooms:
         about = len(rows), self.zone(rows), self.pool(rows), self.type(rows), len(schedulable)
         amounts = allocatable, requested, self._limits(rows, names), free, restricted, largest
         devices = room_of_drivers(self.paid.devices.get(node.name, {}) for node in nodes)
-        prices, unpriced = self._price(rows)
-        of_use = self._use(rows)
-        return Room(name, *about, *amounts, tuple(taints), holders, devices, *prices, of_use, unpriced)
+        known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
+        prices = price_fields([price for price, _ in known], len(rows))
+        prices |= {"idle": sum(price.most * idle for price, idle in known)} if known else {}
+        return Room(name, *about, *amounts, tuple(taints), holders, devices, use=self._use(rows), **prices)
 
     @staticmethod
     def _sums(columns: Mapping[str, Any], rows: list[int], names: list[str]) -> dict[str, int]:
@@ -250,14 +253,6 @@ class _Rooms:
                 for name, amount in pod_limits(pod).items():
                     limits[name] += counted(name, amount)
         return {name: limits[name] for name in names if name in limits}
-
-    def _price(self, rows: list[int]) -> tuple[tuple[float | UnsetType, float | UnsetType], int | UnsetType]:
-        """Return what nodes cost, and how much of it is idle; nothing where no price is known."""
-        known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
-        if not known:
-            return (UNSET, UNSET), UNSET
-        paid = sum(price for price, _ in known), sum(idle for _, idle in known)
-        return paid, (len(rows) - len(known)) or UNSET
 
     def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
         names = (f"Node {self.scheduler.table.row_name(row)}" for row in rows)

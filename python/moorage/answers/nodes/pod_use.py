@@ -21,8 +21,8 @@ from moorage.kube.workloads.ownership import Workload
 
 from .device_use import HeldDevices, device_use, held_devices
 from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
-from .node_prices import PaidRoom, PriceOf
 from .node_room import rows_of
+from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 
 
 class UseOfQuota(Document, frozen=True):
@@ -59,6 +59,8 @@ class NamespaceUse(Document, frozen=True):
     that each pod requests of cpu, memory and extended resources."""
     unpriced: Count | UnsetType = UNSET
     """How many of its pods are on nodes without a known price, where some are and some are not."""
+    least: Amount | UnsetType = UNSET
+    """Where price is a bound, as a spot price is not known: what it is at least."""
 
 
 class WorkloadUse(Document, frozen=True):
@@ -81,6 +83,8 @@ class WorkloadUse(Document, frozen=True):
     price: Amount | UnsetType = UNSET
     """As of namespaces."""
     unpriced: Count | UnsetType = UNSET
+    """As of namespaces."""
+    least: Amount | UnsetType = UNSET
     """As of namespaces."""
 
 
@@ -117,8 +121,7 @@ class _Totals:
             "limits": _sum(map(pod_limits, pods)),
             "devices": devices,
             "use": measured_use(self._usage, map(_requested, pods)),
-            "price": sum(prices) if prices else UNSET,
-            "unpriced": ((len(pods) - len(prices)) or UNSET) if prices else UNSET,
+            **price_fields(prices, len(pods)),
         }
 
 
@@ -127,7 +130,7 @@ def _requested(pod: Pod) -> tuple[str, dict[str, int]]:
 
 
 def namespace_use(
-    scheduler: PodScheduler, only: str = "", price_of: PriceOf = lambda node: None
+    scheduler: PodScheduler, only: str = "", price_of: PriceOf = unknown_price
 ) -> list[NamespaceUse]:
     """Return what namespaces request, and their quotas; see `Scheduler.namespace_use`."""
     scheduler.sync()
@@ -149,7 +152,7 @@ def namespace_use(
 
 
 def workload_use(
-    scheduler: PodScheduler, nodes: Sequence[str] | None = None, price_of: PriceOf = lambda node: None
+    scheduler: PodScheduler, nodes: Sequence[str] | None = None, price_of: PriceOf = unknown_price
 ) -> list[WorkloadUse]:
     """Return what the workloads with pods on nodes request there, those with the largest share of all room
     first; see `Scheduler.workload_use`."""

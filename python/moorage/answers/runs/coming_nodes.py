@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
@@ -19,10 +19,11 @@ from moorage.autoscalers.karpenter.claim_template import idle_pools
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscalers.karpenter.provisioning import stored_pools
 from moorage.autoscalers.launched_nodes import PoolTemplates, pool_templates
+from moorage.autoscalers.node_prices import NodePrices, stored_prices
 from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
-from moorage.autoscalers.providers.instance_type import POOL, ZONE, InstanceType, refuse_unoffered
+from moorage.autoscalers.providers.instance_type import POOL, ZONE, HourlyCost, refuse_unoffered
 from moorage.autoscalers.providers.pool_types import SEEN, Types, stored_types
-from moorage.autoscalers.providers.prices import NodesPrice, foreign_zones, prices_by
+from moorage.autoscalers.providers.prices import NodesPrice, at_price, foreign_zones
 from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
@@ -31,6 +32,7 @@ from moorage.autoscalers.scale_up_answer import (
     kinds_of,
     nodes_price,
     nodes_text,
+    price_sum,
     with_version,
 )
 from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
@@ -43,6 +45,7 @@ from moorage.kube import Node, NodePool, Pod, Quantity
 from moorage.notes import RoutineNote, as_sentence
 
 from ..new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
+from ..nodes.paid_room import node_prices
 from ..scheduler import Scheduler
 
 MOST_REFUSALS = 3
@@ -73,7 +76,7 @@ class ComingNodes(NamedTuple):
     autoscaling: AutoscalerSettings
     draws: int
     sources: Mapping[str, str]
-    types: Sequence[InstanceType] | None
+    prices: NodePrices
     ignored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     names_pools: bool = False
@@ -108,12 +111,8 @@ class ComingNodes(NamedTuple):
         return ScaleUpReport(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
-        """What nodes cost, by their groups or else their types; None if none has a price."""
-        groups = self.autoscaling.groups.node_groups if self.autoscaling.groups is not None else []
-        priced = {group.name: group.price for group in groups if group.price is not None}
-        group_of, price_of = group_by_node(groups, nodes), prices_by(self.types or ())
-        of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
-        price = NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
+        """What nodes cost; None if none has a price."""
+        price = NodesPrice.of(map(self.prices.of, nodes))
         return None if nodes and price.unknown == len(nodes) else price
 
 
@@ -191,9 +190,11 @@ class EarlierPrice(Document, frozen=True):
     """What the nodes cost that were there before others came."""
 
     before: float
-    """Per hour, of the nodes before."""
+    """Per hour, of the nodes before, at most."""
     unknown: Count
     """How many of them have no price."""
+    least: float | UnsetType = UNSET
+    """Where before is a bound, as a spot price is not known: the least."""
 
 
 class NewNodesDocument(ScaleUpDocument, frozen=True, kw_only=True):
@@ -250,7 +251,7 @@ class ScaleUpReport(NamedTuple):
         if not self.up.nodes:
             return "no new node"
         source = self.coming.sources.get(KARPENTER, "")
-        is_told = source.startswith("types:") or self.coming.types is None
+        is_told = source.startswith(("types:", SEEN))
         seen = f"; {source.partition(';')[0]}" if source and is_told else ""
         kinds = kinds_of(self.up.nodes, self.coming.names_pools)
         return f"{nodes} ({kinds}{seen}): {nodes_price(self.up.nodes)}"
@@ -284,14 +285,16 @@ class ScaleUpReport(NamedTuple):
             yield f"not simulated: {', '.join(self.coming.ignored)}"
 
     def _prices(self) -> str:
-        if self.before is None or self.up.price is None:
+        new = price_sum(self.up.nodes)
+        if self.before is None or not new.is_known:
             return ""
-        before, price, unknown = msgspec.structs.astuple(self.before)
+        count, unknown = self.before.nodes, self.before.unknown
         without = f", without {number_of(unknown, 'node', 'nodes')} of unknown price" if unknown else ""
-        after = before + len(self.up.nodes)
+        before = self.before.cost
+        after = HourlyCost.total([before, new])
         return (
-            f"{number_of(before, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
-            f"{price + self.up.price:.2f} $/h after{without}"
+            f"{number_of(count, 'node', 'nodes')} {at_price(before)} before, "
+            f"{count + len(self.up.nodes)} {at_price(after)} after{without}"
         )
 
     @property
@@ -351,7 +354,7 @@ class ScaleUpReport(NamedTuple):
             types=coming.sources.get(KARPENTER, ""),
             node_groups=coming.sources.get(CLUSTER_AUTOSCALER, ""),
             not_simulated=coming.ignored,
-            prices=None if before is None else EarlierPrice(before.price, before.unknown),
+            prices=None if before is None else EarlierPrice(before.price, before.unknown, before.least),
             draws=coming.draws,
         )
 
@@ -426,12 +429,13 @@ def kinds_of_new_nodes(
     types = stored_types(autoscaling.types, scheduler.client)
     wanted = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     options = autoscaling.options or KarpenterOptions()
-    grouped = nodes_of_groups(autoscaling.groups, nodes).values() if autoscaling.groups is not None else ()
-    refuse_unoffered(options.unavailable, types.every(), chain.from_iterable(grouped))
+    of_groups = nodes_of_groups(autoscaling.groups, nodes).values() if autoscaling.groups is not None else ()
+    grouped = [*chain.from_iterable(of_groups)]
+    refuse_unoffered(options.unavailable, types.every(), grouped)
     templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
     kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
-    source = types.source if pools else RoutineNote(types.source, types.source)
-    kinds.notes += [as_sentence(source)] if source else []
+    kinds.notes += [as_sentence(types.source)] if types.source else []
+    kinds.notes += stored_prices(types, scheduler.client).notes(grouped)
     kinds.notes += map(as_sentence, types.notes)
     kinds.notes += foreign_zones(nodes, types.every())
     if autoscaling.groups is not None:
@@ -439,10 +443,10 @@ def kinds_of_new_nodes(
         for group, node, room in scaler.new_nodes():
             kinds.nodes.append(node)
             kinds.room[node.name] = room
-            if (price := scaler.price(group, node)) is not None:
-                kinds.prices[node.name] = price
+            if (price := scaler.price(group, node)).is_known:
+                kinds.prices[node.name] = price.most
     if not kinds.nodes:
-        hint = "; give types with --instance-types FILE" if pools and not types.is_priced else ""
+        hint = "; give types with --instance-types FILE" if types.source.startswith(SEEN) else ""
         why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
         if idle := idle_pools(pools):
             why += f" and makes nodes for pods ({idle})"
@@ -450,14 +454,16 @@ def kinds_of_new_nodes(
     return kinds
 
 
-def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Types | None) -> dict[str, float]:
-    """Return what nodes of templates cost by instance types."""
-    if types is None:
-        return {}
-    prices, price_of = dict[str, float](), prices_by(stored_types(types, scheduler.client).every())
+def prices_of(
+    scheduler: Scheduler, templates: Sequence[str | Node], types: Types | None
+) -> tuple[dict[str, float], list[str]]:
+    """Return what nodes of templates cost, at most, where that is known, and notes: what that rests on."""
+    likes = dict[str, Node]()
     for template in templates:
-        name = template if isinstance(template, str) else template.name
-        node = scheduler.client.get(Node, name.partition(",")[0]) if isinstance(template, str) else template
-        if (price := price_of(node)) is not None:
-            prices[name] = price
-    return prices
+        if isinstance(template, str):
+            likes[template] = scheduler.client.get(Node, template.partition(",")[0])
+        else:
+            likes[template.name] = template
+    price_of, notes = node_prices(scheduler.client, types, of=likes.values())
+    prices = {name: price.most for name, like in likes.items() if (price := price_of(like)).is_known}
+    return prices, notes

@@ -112,6 +112,7 @@ class NewNodeSettings(Struct, frozen=True):
             return None
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.group_settings import nodes_of_groups
+        from moorage.autoscalers.node_prices import NodePrices
         from moorage.autoscalers.providers.instance_type import refuse_unoffered
         from moorage.autoscalers.providers.pool_types import types_of_objects
         from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
@@ -122,23 +123,24 @@ class NewNodeSettings(Struct, frozen=True):
         settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
         of_groups = nodes_of_groups(settings, cluster.nodes).values() if settings is not None else ()
         grouped = [*chain.from_iterable(of_groups)]
-        nodes = cluster.nodes if has_pools(cluster) else [*cluster.nodes, *grouped]
-        known = types_of_objects(self.types(), nodes, cluster.others)
+        known = types_of_objects(self.types(), cluster.nodes, cluster.others)
+        prices = NodePrices(known, settings.node_groups if settings is not None else ())
         sources, flags = dict[str, str](), self.karpenter_options(cluster.others)
         if has_pools(cluster):
             named = " and ".join(Path(file).name for file in self.instance_types)
             sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
         if groups is not None:
-            of_prices = "" if has_pools(cluster) or not known.source else f"; {known.source}"
-            sources[CLUSTER_AUTOSCALER] = f"{groups.source}{flags.shortage_text}{of_prices}"
+            about = prices.about(grouped if has_pools(cluster) else [*cluster.nodes, *grouped])
+            sources[CLUSTER_AUTOSCALER] = "; ".join(
+                filter(None, [f"{groups.source}{flags.shortage_text}", about])
+            )
         of_pools = known.every() if has_pools(cluster) else ()
         refuse_unoffered(flags.unavailable, of_pools, grouped)
-        autoscaling = AutoscalerSettings(known.by_pool, flags, seed, groups=settings)
+        autoscaling = AutoscalerSettings(known, flags, seed, groups=settings)
         kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
-        types = known.every() if known.is_priced else None
         several = sum(obj.kind == "NodePool" for obj in cluster.others) > 1
         notes = (*known.notes, *notes)
-        return ComingNodes(autoscaling, self.seeds, sources, types, tuple(kinds), notes, several)
+        return ComingNodes(autoscaling, self.seeds, sources, prices, tuple(kinds), notes, several)
 
     def makes_none(self, cluster: Cluster, what: str, can_grow: bool = False) -> Iterator[str]:
         """Yield that nothing makes nodes for a question, and whether it does with an option."""

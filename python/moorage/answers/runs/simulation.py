@@ -838,10 +838,10 @@ class SimulationSetup:
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler.client)
         self._warned = input_warnings(cluster, loaded) + without_effect
-        if coming is not None and coming.types:
+        if coming is not None:
             from moorage.autoscalers.providers.prices import foreign_zones  # most checks need no prices
 
-            self._warned += foreign_zones(cluster.nodes, coming.types)
+            self._warned += foreign_zones(cluster.nodes, coming.prices.known.every())
         self._spare = [scheduler]
 
     @property

@@ -77,17 +77,6 @@ class Command(Struct, eq=False):
             new += best.price if best is not None else 0.0
         return self.source_price - new
 
-    @property
-    def known_savings(self) -> float | None:
-        """The savings; None if a node that goes or comes has no known price."""
-        gone = [price_of(candidate.instance_type, candidate.state) for candidate in self.candidates]
-        come = [
-            replacement.offers.best[replacement.places[0]] if replacement.places else None
-            for replacement in self.replacements
-        ]
-        is_known = None not in gone and all(each is not None and each.price < inf for each in come)
-        return self.savings if is_known else None
-
     def new_claims(self) -> tuple[NewClaim, ...]:
         """The replacements as they would be created, in order of their creation."""
         ordered = sorted(self.replacements, key=lambda replacement: replacement.claim.name)
@@ -275,7 +264,8 @@ def move(view: ClusterView, candidates: Sequence[NodeCandidate], outcome: Simula
                 f"SpotToSpotConsolidation requires {LEAST_SPOT_TYPES} cheaper instance type options than the "
                 f"current candidate to consolidate, got {count}"
             )
-        del cheaper.places[max(LEAST_SPOT_TYPES, _needed(cheaper)) :]
+        kept = cheaper.places[: max(LEAST_SPOT_TYPES, _needed(cheaper))]
+        cheaper = replace(cheaper, places=kept, below=None)
     if not spot_only and kinds.allows(SPOT) and kinds.allows(ON_DEMAND):
         cheaper = _narrowed(view, cheaper, _on_spot(cheaper.requirements), -1)
     return Command(candidates, [cheaper], outcome.moves)
@@ -302,7 +292,7 @@ def below(view: ClusterView, claim: FinishedClaim, bound: float) -> FinishedClai
     lacking = lacking_values(_columns(claim), sum(1 << place for place in places), claim.requirements)
     if lacking:
         return lacking_text(lacking)
-    return replace(claim, places=places)
+    return replace(claim, places=places, below=bound)
 
 
 def _columns(claim: FinishedClaim) -> TypeColumns:

@@ -16,7 +16,16 @@ from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
 from moorage.table import Table, Tabular
 
-from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, InstanceType, Offering, total
+from ..providers.instance_type import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVED,
+    UNKNOWN,
+    HourlyCost,
+    InstanceType,
+    Offering,
+    total,
+)
 from .claim import Claim, smallest
 from .claim_template import SIMULATED
 from .karpenter_options import VERSION, KarpenterOptions
@@ -34,13 +43,37 @@ class TypePrice(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The cheapest offering of a claim; its price is None if it is not known."""
+    """An offering of a claim; its price is None if it is not known."""
 
     instance_type: str
     zone: str
     capacity_type: str
     reservation_id: str
     price: float | None
+
+
+class Launched(NamedTuple):
+    """What a provider launches for a claim.
+
+    Attributes
+    ----------
+    kind, offering : InstanceType, Offering
+        Where the provider chooses among several, the cheapest of them.
+    cost : HourlyCost
+        Of all that may come.
+    choices : int
+        Among how many types the provider chooses at most.
+    """
+
+    kind: InstanceType
+    offering: Offering
+    cost: HourlyCost
+    choices: int = 1
+
+    @property
+    def instance_type(self) -> str:
+        """The name of the type."""
+        return self.kind.name
 
 
 @dataclass(frozen=True)
@@ -65,8 +98,8 @@ class NewClaim:
         Whether the last claim of the pool has fewer values than minValues asks for.
     least_types : int or None
         How many instance types there must be to choose from.
-    launched : (InstanceType, Offering) or None
-        What the provider launches; of spot it may launch others, which cost no less.
+    launched : Launched or None
+        What the provider launches.
     """
 
     pool: str
@@ -77,7 +110,7 @@ class NewClaim:
     types: tuple[TypePrice, ...]
     cheapest: Launch | None
     min_values_relaxed: bool = False
-    launched: tuple[InstanceType, Offering] | None = field(default=None, compare=False, repr=False)
+    launched: Launched | None = field(default=None, compare=False, repr=False)
     least_types: int | None = None
 
     @property
@@ -89,14 +122,14 @@ class NewClaim:
         return self.others | {INSTANCE_TYPE: named}
 
     @property
-    def launch(self) -> Launch | None:
-        """What `launched` names."""
-        return _launch(self.launched)
+    def cost(self) -> HourlyCost:
+        """Per hour, of what is launched."""
+        return HourlyCost() if self.launched is None else self.launched.cost
 
     @property
     def price(self) -> float | None:
-        """Per hour, of what is launched."""
-        return self.launch.price if self.launch is not None else None
+        """Per hour, of what is launched: at most."""
+        return self.cost.shown[0]
 
 
 class PodError(NamedTuple):
@@ -143,16 +176,18 @@ class Provisioning(Tabular):
 
     @property
     def price(self) -> float:
-        """Per hour, of what is launched for each claim."""
+        """Per hour, of what is launched for each claim, at most; of claims without a known price nothing."""
         return sum(claim.price or 0.0 for claim in self.claims)
 
     def headline(self) -> str:
         """Return how many nodes would come, for how many pods, in one line."""
         placed = sum(len(claim.pods) for claim in self.claims)
         there = sum(map(len, self.existing.values()))
+        cost = HourlyCost.total(claim.cost for claim in self.claims)
+        price = f"{cost.text('.4g')} per hour" if cost.is_known else "at unknown prices"
         return (
             f"Karpenter {self.karpenter_version}: {len(self.claims)} new nodes for {placed} pods, "
-            f"{self.price:.4g} per hour at least; {there} pods fit existing nodes, "
+            f"{price}; {there} pods fit existing nodes, "
             f"{len(self.errors) + len(self.ignored)} get no node"
         )
 
@@ -193,7 +228,7 @@ class Offers:
     best : list of Offering or None
         By type, the cheapest of them.
     launched : dict
-        What a provider launches for claims, by the places of their types.
+        What a provider launches for claims, by what they have to be below, and the places of their types.
     prices : array of float64
         Of the cheapest; infinite without one.
     """
@@ -217,7 +252,7 @@ class Offers:
             for kind, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
         self.labels = _custom_labels(requirements)
-        self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
+        self.launched: dict[tuple[float | None, ...], Launched | None] = {}
         self._listed: dict[tuple[int, ...], ShownTypes] = {}
         self._ordered: dict[int, list[int]] = {}
         self._requirements = requirements
@@ -253,7 +288,7 @@ class Offers:
             best = self.best[ordered[0]] if ordered else None
             self._listed[key] = ShownTypes(
                 tuple([self.shown[place] for place in ordered]),
-                None if best is None else _launch((self.types[ordered[0]], best)),
+                None if best is None else _launch(self.types[ordered[0]], best),
                 self._written(places),
             )
         return self._listed[key]
@@ -268,29 +303,48 @@ class Offers:
 
 @dataclass(eq=False)
 class FinishedClaim:
-    """A claim once all pods are placed: what it offers, and its types by their places, the cheapest first."""
+    """A claim once all pods are placed.
+
+    Attributes
+    ----------
+    places : list of int
+        Its types, the cheapest first.
+    below : float or None
+        The price below which a launch has to be, so that it is worth a move, where all such types are left.
+    """
 
     claim: Claim
     requirements: RequirementSet
     offers: Offers
     places: list[int]
     launcher: Launcher
+    below: float | None = None
 
     @property
-    def launched(self) -> tuple[InstanceType, Offering] | None:
+    def launched(self) -> Launched | None:
         """What the provider launches."""
         return self.launcher(self)
 
+    def first(self, rank: Callable[[InstanceType, Offering], tuple[Any, ...]]) -> Launched | None:
+        """Launch that offering of all which has the lowest rank."""
+        types, launchable = self.offers.types, self.offers.launchable
+        every = ((types[place], each) for place in self.places for each in launchable[place])
+        best = min(every, key=lambda each: rank(*each), default=None)
+        return None if best is None else Launched(*best, best[1].cost)
 
-Launcher = Callable[[FinishedClaim], tuple[InstanceType, Offering] | None]
-"""What a provider launches for a claim, or what costs no more than that; None for nothing."""
+
+Launcher = Callable[[FinishedClaim], Launched | None]
+"""What a provider launches for a claim; None for nothing."""
 
 
-def cheapest(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+def by_price(kind: InstanceType, price: float) -> tuple[Any, ...]:
+    """Rank a type by its price; those without a known price by their size, as what is cheap is small."""
+    return price, kind.size if price == UNKNOWN else ()
+
+
+def cheapest(finished: FinishedClaim) -> Launched | None:
     """Return the cheapest offering: a provider whose rules are not known is taken to launch it."""
-    places, offers = finished.places, finished.offers
-    best = offers.best[places[0]] if places else None
-    return None if best is None else (offers.types[places[0]], best)
+    return finished.first(lambda kind, offering: by_price(kind, offering.price))
 
 
 class Finisher:
@@ -354,10 +408,7 @@ def new_claim(finished: FinishedClaim) -> NewClaim:
     )
 
 
-def _launch(launched: tuple[InstanceType, Offering] | None) -> Launch | None:
-    if launched is None:
-        return None
-    of_type, best = launched
+def _launch(of_type: InstanceType, best: Offering) -> Launch:
     reserved = best.reservation_id if best.capacity_type == RESERVED else ""
     return Launch(of_type.name, best.zone, best.capacity_type, reserved, _known(best.price))
 

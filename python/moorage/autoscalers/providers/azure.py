@@ -33,8 +33,9 @@ VM_SIZE_FIELD = "resourceType"
 """What each item of the list has."""
 _MACHINES = "virtualMachines"
 _AKS = "kubernetes.azure.com"
+_PRIORITIES = f"{_AKS}/scalesetpriority", f"{_AKS}/priority"
 _SCOPE = f"{GROUP}/placement-scope"
-_REGIONAL_ZONE = "0"
+REGIONAL_ZONE = "0"
 _GIB, _MIB, _GB = 1 << 30, 1 << 20, 10**9
 _NAME = re.compile(
     r"(?P<family>[A-Z])(?P<subfamily>[A-Z]{0,2})\d+(?P<constrained>-\d+)?(?P<features>[a-zA-Z]*?)"
@@ -213,10 +214,11 @@ def _shares(amount: float, ranges: Sequence[tuple[int, int, float]]) -> float:
 def _offerings(sku: _Sku, region: str) -> Iterator[Offering]:
     kinds = ["on-demand", *(["spot"] if _is(sku.values, "LowPriorityCapable") else ())]
     zonal = [(f"{region}-{zone}", "zonal") for zone in sku.zones]
-    for zone, scope in (*zonal, (_REGIONAL_ZONE, "regional")):
-        placed = requirements({_SCOPE: [scope]})
+    for zone, scope in (*zonal, (REGIONAL_ZONE, "regional")):
         for kind in kinds:
-            yield Offering(zone, kind, UNKNOWN, requirements=placed)
+            priority = "spot" if kind == "spot" else "regular"
+            labels = {_SCOPE: [scope], **dict.fromkeys(_PRIORITIES, (priority,))}
+            yield Offering(zone, kind, UNKNOWN, requirements=requirements(labels))
 
 
 def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
@@ -241,7 +243,6 @@ def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
         "gpu-name": [size["accelerator"]] if machine.maker else [],
     }
     architecture = values.get("CpuArchitectureType", "x64")
-    priority = ("regular", "spot")
     return {
         INSTANCE_TYPE: [sku.name],
         "kubernetes.io/arch": [_ARCHITECTURES.get(architecture, architecture)],
@@ -251,8 +252,7 @@ def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
         f"{_AKS}/sku-cpu": [machine.cpu],
         f"{_AKS}/sku-memory": [mib],
         f"{_AKS}/mode": ["system", "user"],
-        f"{_AKS}/scalesetpriority": priority,
-        f"{_AKS}/priority": priority,
+        **dict.fromkeys(_PRIORITIES, ("regular", "spot")),
     }
 
 

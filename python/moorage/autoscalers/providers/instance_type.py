@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
@@ -42,6 +44,59 @@ def requirements(labels: Mapping[str, Iterable[object]]) -> tuple[NodeSelectorRe
 
 
 # ---- what a provider can launch: instance types, and the offerings of each ---------------------------------
+
+UNKNOWN = float("inf")
+"""The price of an offering of which none is known."""
+INTERFACES = "vpc.amazonaws.com/"
+"""How resources of a type's network are named, which nodes have only where that of the cluster is set up for
+them."""
+
+
+class HourlyCost(NamedTuple):
+    """What nodes cost per hour, at least and at most: nothing and without an end where that is not known. A
+    spot price that is not known is at most that on demand."""
+
+    least: float = 0.0
+    most: float = UNKNOWN
+
+    @classmethod
+    def of(cls, least: float | UnsetType | None, most: float | None) -> HourlyCost:
+        """Return the price of an answer.
+
+        Parameters
+        ----------
+        least, most : float
+            As `shown` has made them: the least where it is less, the most where it is known.
+        """
+        if most is None:
+            return cls()
+        return cls(most if least is None or least is UNSET else least, most)
+
+    @classmethod
+    def total(cls, prices: Iterable[HourlyCost]) -> HourlyCost:
+        """Return a sum."""
+        every = list(prices)
+        return cls(sum([price.least for price in every], 0.0), sum([price.most for price in every], 0.0))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has an end."""
+        return self.most < UNKNOWN
+
+    @property
+    def shown(self) -> tuple[float | None, float | None]:
+        """What answers have: the most, None if it is not known; the least, None unless it is less."""
+        if not self.is_known:
+            return None, None
+        return self.most, self.least if self.least < self.most else None
+
+    def text(self, form: str = ".2f", sign: str = "") -> str:
+        """Return the price, its range, or its bound, in a form of numbers, each after the sign of a
+        currency."""
+        zero, least, most = (f"{sign}{amount:{form}}" for amount in (0.0, *self))
+        if least == most:
+            return most
+        return f"at most {most}" if self.least <= 0 or least == zero else f"{least} to {most}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +137,12 @@ class Offering:
     def is_launchable(self) -> bool:
         """Whether an instance could be launched now."""
         return self.available and (self.capacity_type != RESERVED or self.reservation_capacity > 0)
+
+    @property
+    def cost(self) -> HourlyCost:
+        """What a node costs. A provider has offerings without a known price at 0, and they are not there."""
+        is_known = self.price < UNKNOWN and (self.price or self.available)
+        return HourlyCost(0.0 if self.is_bound else self.price, self.price) if is_known else HourlyCost()
 
 
 class ShownSizes(NamedTuple):
@@ -134,6 +195,13 @@ class InstanceType:
         """The labels that the type and its offerings name."""
         every = {self.requirements, *(offering.requirements for offering in self.offerings)}
         return frozenset(requirement.key for requirements in every for requirement in requirements)
+
+    @cached_property
+    def size(self) -> tuple[int, int, int]:
+        """Its devices, cpu and memory: by what a smaller one is told."""
+        devices = {name for name in self.capacity if "/" in name and not name.startswith(INTERFACES)}
+        cpu, memory = (self.capacity.get(name, _NOTHING) for name in ("cpu", "memory"))
+        return sum(self.capacity[name].value() for name in devices), cpu.milli_value(), memory.value()
 
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """What pods can have of a node, with a capacity that differs for some resources."""
@@ -236,8 +304,6 @@ def refuse_unoffered(
 
 # ---- the instance types that the nodes of pools show, for clusters whose provider's list is not at hand ----
 
-UNKNOWN = float("inf")
-"""The price of an offering of which none is known."""
 _OF_ONE_NODE = (
     *(HOSTNAME, "karpenter.sh/registered", "karpenter.sh/initialized"),
     *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
@@ -345,7 +411,6 @@ class ListedTypes:
     group: str
     types: Sequence[InstanceType]
     source: str
-    is_priced: bool = False
 
 
 def whole_shares(amount: int, ranges: Iterable[tuple[int, int, float]]) -> int:

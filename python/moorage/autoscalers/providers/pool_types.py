@@ -20,24 +20,23 @@ from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
-from .aws.ec2_answers import NO_ANSWERS, listed_prices
+from .aws.ec2_answers import NO_ANSWERS
 from .aws.node_class import DEFAULTS, ProviderOptions
-from .aws.region_types import TypeSources, aws_types, has_node_class
+from .aws.region_types import TypeSources, allows_spot, aws_types, has_node_class
 from .instance_type import (
     INSTANCE_TYPE,
+    INTERFACES,
     MADE_HERE,
     POOL,
-    UNKNOWN,
     ZONE,
     InstanceType,
     ListedTypes,
-    Offering,
     ShownSizes,
     seen_types,
     shown_types,
 )
 from .known_labels import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, KnownLabels, known_labels_of
-from .prices import NO_PRICES, bought_as, overlaid, prices_by
+from .prices import SPOT_UNKNOWN, overlaid, prices_by
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
@@ -114,8 +113,6 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
 _NOTICED = 0.01
 """From which share on more room than believed is told. The same holds for storage that a node lacks: its file
 system always keeps some of the disk for itself."""
-_OPTIONAL = "vpc.amazonaws.com/"
-"""Resources that nodes have only where the network of the cluster is set up for them."""
 _NOTHING = Quantity("0")
 _STORAGE = "ephemeral-storage"
 _VARYING = ("cpu ", "memory ", f"{_STORAGE} ")
@@ -150,7 +147,7 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
     for name in sorted({*believed, *own} - unknown):
         ours, theirs = (whole(name, each.get(name, _NOTHING)) for each in (own, believed))
         share = (ours - theirs) / max(ours, theirs, 1)
-        if name.startswith(_OPTIONAL) or abs(share) < _NOTICED * (share > 0 or name == _STORAGE):
+        if name.startswith(INTERFACES) or abs(share) < _NOTICED * (share > 0 or name == _STORAGE):
             continue
         texts = "{}, nodes have {}".format(*compared(name, theirs, ours))
         if share < 0:
@@ -164,7 +161,7 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
             "the rest wait, and nodes come for them in vain"
         )
     if smaller:
-        prices = list(filter(None, map(prices_by([kind]), nodes)))
+        prices = [price.most for price in map(prices_by([kind]), nodes) if price.is_known]
         count = number_of(len(nodes), "node", "nodes")
         smaller.sort(key=lambda text: text.startswith(_VARYING))
         head = f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)})"
@@ -199,8 +196,6 @@ def _fitting_overhead(shown: Mapping[str, ShownSizes]) -> Iterator[str]:
 ProvidedTypes = str | TypeSources | ListedTypes
 """A provider, such as ``aws`` or ``aws:us-east-1``, also with what files say; or what the command of a
 provider lists. Which types pools have of these depends on the cluster."""
-Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | ProvidedTypes
-"""Instance types: of all pools, or by pool; or those of a provider."""
 SEEN = "types as seen on"
 """How the source of types begins that nodes show."""
 
@@ -211,24 +206,34 @@ class PoolTypes(NamedTuple):
     Attributes
     ----------
     by_pool : mapping of str to sequence of InstanceType
-        Where there is no pool, the types of nodes, with their prices, are those of the pool "".
+        Where there is no pool, types that are given for the prices of nodes are those of the pool "".
     source : str
         What types of a provider rest on, or where they were seen; "" for those that are given.
     provider : KnownLabels
         What is known of their labels.
     notes : tuple of str
         What pools ask for that nothing is known of, and what is believed of types that their nodes disprove.
+    sources : TypeSources or None
+        What options name of AWS, with the region that is known: by its list of prices all nodes have one.
+        None where all types are given.
+    own_prices : str
+        That own prices count, and which do not; "" without any.
     """
 
     by_pool: Mapping[str, Sequence[InstanceType]]
     source: str
-    is_priced: bool
     provider: KnownLabels
     notes: tuple[str, ...] = ()
+    sources: TypeSources | None = None
+    own_prices: str = ""
 
     def every(self) -> list[InstanceType]:
         """Return the types of all pools, each once."""
         return [*dict.fromkeys(chain.from_iterable(self.by_pool.values()))]
+
+
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | ProvidedTypes | PoolTypes
+"""Instance types: of all pools, or by pool; or those of a provider; or what was read of these before."""
 
 
 def pool_types(
@@ -254,6 +259,8 @@ def pool_types(
     InputError
         A pool of the mapping is not there, or the region of AWS is not known.
     """
+    if isinstance(types, PoolTypes):
+        return types
     if types is None or isinstance(types, ProvidedTypes):
         known = _provided_types(types, pools, node_classes, nodes, zones, flags)
     else:
@@ -284,7 +291,7 @@ def _given_types(
         if len(given) < len(types):
             raise TypeError(f"types: must be instance types, not {types!r}")
         by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
-    return PoolTypes(by_pool, "", True, known_labels_of(pools) | _named(by_pool))
+    return PoolTypes(by_pool, "", known_labels_of(pools) | _named(by_pool))
 
 
 def _provided_types(
@@ -300,7 +307,8 @@ def _provided_types(
         sources = types
     of_aws = [pool for pool in pools if has_node_class(pool)]
     if not (pools or isinstance(types, ListedTypes) or sources.answers is not NO_ANSWERS):
-        return _types_of_nodes(sources, nodes)
+        own_prices = sources.prices.used_on((), nodes)
+        return PoolTypes({}, "", NOTHING, sources=sources, own_prices=own_prices)
     if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
         raise InputError(
             "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
@@ -308,13 +316,13 @@ def _provided_types(
     there, by_pool = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]]()
     if isinstance(types, ListedTypes):
         by_pool, source = _listed(types, pools, nodes)
-        is_priced = types.is_priced
     elif of_aws:
         of_provider = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
-        by_pool, source, is_priced = dict(of_provider.by_pool), f"types: {of_provider.source}", True
+        by_pool, source = dict(of_provider.by_pool), f"types: {of_provider.source}"
+        sources = replace(sources, region=of_provider.region)
     else:
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
-        source, is_priced = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}", sources.prices is not NO_PRICES
+        source = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}"
     provider, shown = known_labels_of(pools), dict[str, Sequence[InstanceType]]()
     for name, seen in seen_types(nodes, DOMAINS | provider.domains).items():
         of_catalogue = by_pool.get(name, ())
@@ -327,24 +335,14 @@ def _provided_types(
                 f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
             )
             source += about if known else ""
-    source += sources.prices.used_on(chain.from_iterable(by_pool.values()))
-    unregistered = by_pool if isinstance(types, ListedTypes) else shown
-    return PoolTypes(by_pool, source, is_priced, provider | _named(unregistered))
-
-
-def _types_of_nodes(sources: TypeSources, nodes: Sequence[Node]) -> PoolTypes:
-    """The types of nodes where there is no pool: at own prices, or at those that AWS lists on demand."""
-    there = [node for node in nodes if not sources.zones or node.metadata.labels.get(ZONE) in sources.zones]
-    listed, source = listed_prices(there, sources.region)
-    offerings = dict[str, dict[tuple[str, str], Offering]]()
-    for node in nodes:
-        name, zone, capacity_type = bought_as(node)
-        offering = Offering(zone, capacity_type, listed.get(node.name, UNKNOWN))
-        offerings.setdefault(name, {})[zone, capacity_type] = offering
-    types = [InstanceType(name, {}, tuple(of_type.values())) for name, of_type in offerings.items()]
-    source += sources.prices.used_on(types)
-    is_priced = bool(listed) or sources.prices is not NO_PRICES
-    return PoolTypes({"": sources.prices.put_on(types)}, source.removeprefix("; "), is_priced, NOTHING)
+    own_prices = sources.prices.used_on(chain.from_iterable(by_pool.values()), nodes)
+    offered = chain.from_iterable(by_pool.get(pool.name, ()) for pool in pools if allows_spot(pool))
+    is_bound = any(offering.is_bound for kind in offered for offering in kind.offerings)
+    source = "; ".join(filter(None, [source, SPOT_UNKNOWN if is_bound else "", own_prices]))
+    named = by_pool if isinstance(types, ListedTypes) else shown
+    lists = None if isinstance(types, ListedTypes) else sources
+    provider |= _named(named)
+    return PoolTypes(by_pool, source, provider, sources=lists, own_prices=own_prices)
 
 
 def _listed(
@@ -352,7 +350,7 @@ def _listed(
 ) -> tuple[dict[str, Sequence[InstanceType]], str]:
     """The types of a list by pool, and what they rest on. How many pods a node takes is a setting of the
     pool's node class, so its nodes show it."""
-    source = types.source if types.is_priced else f"{types.source}; without prices any that fits may come"
+    source = types.source
     if not pools:
         return {"": types.types}, f"types: {source}"
     own = [pool.name for pool in pools if pool.spec.template.spec.node_class_ref.group == types.group]
@@ -399,7 +397,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     overlays = [each for each in every if isinstance(each, NodeOverlay)]
     settings, zones = settings_in(every), _zones_of_volumes(every, CORE | known_labels_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
-    if not overlays or isinstance(types, Mapping):
+    if not overlays or isinstance(types, Mapping | PoolTypes):
         return known
     if not has_overlays(settings):
         names = first_of([overlay.name for overlay in overlays], 3)

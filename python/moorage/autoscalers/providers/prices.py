@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from math import isfinite
+from operator import attrgetter
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage._core.provision.label_requirements import RequirementSet
@@ -26,8 +26,11 @@ from .instance_type import (
     CAPACITY_TYPE,
     CAPACITY_TYPES,
     INSTANCE_TYPE,
+    MADE_HERE,
     POOL,
+    UNKNOWN,
     ZONE,
+    HourlyCost,
     InstanceType,
     Offering,
     node_offered_as,
@@ -37,6 +40,8 @@ from .known_labels import KnownLabels
 # ---- a user's own prices, such as negotiated ones, from a file of comma-separated values -------------------
 
 COLUMNS = ("type", "zone", "capacityType", "price")
+SPOT_UNKNOWN = "spot prices unknown: at most those on demand"
+"""What is told where one is not known."""
 
 
 class OwnPrices(Struct, frozen=True, eq=False):
@@ -59,10 +64,14 @@ class OwnPrices(Struct, frozen=True, eq=False):
 
     def _priced(self, name: str, offering: Offering) -> Offering:
         price = self.of(name, offering.zone, offering.capacity_type)
+        if price is None and offering.price == UNKNOWN and offering.capacity_type == "spot":
+            bound = self.of(name, offering.zone, "on-demand")
+            return offering if bound is None else replace(offering, price=bound, is_bound=True)
         return offering if price is None else replace(offering, price=price, is_bound=False)
 
-    def used_on(self, types: Iterable[InstanceType]) -> str:
-        """Say that the prices count, and which are of no offering of some types; nothing without prices.
+    def used_on(self, types: Iterable[InstanceType], nodes: Iterable[Node] = ()) -> str:
+        """Say that the prices count, and which are of no offering of some types, and of no node; "" without
+        prices.
 
         Raises
         ------
@@ -71,10 +80,13 @@ class OwnPrices(Struct, frozen=True, eq=False):
         """
         if not self.by_offering:
             return ""
-        offered = set[tuple[str, str, str]]()
-        for kind in types:
-            for offering in kind.offerings:
-                offered |= {(kind.name, zone, offering.capacity_type) for zone in ("", offering.zone)}
+        offered = {
+            (kind.name, offering.zone, offering.capacity_type)
+            for kind in types
+            for offering in kind.offerings
+        }
+        offered |= set(map(bought_as, nodes))
+        offered |= {(name, "", capacity_type) for name, _, capacity_type in offered}
         unused = [
             " ".join(filter(None, (name, capacity_type, zone)))
             for name, zone, capacity_type in self.by_offering
@@ -84,7 +96,7 @@ class OwnPrices(Struct, frozen=True, eq=False):
             text = f"no price of the file is of a type of a NodePool or node; its first is of {unused[0]}"
             raise InputError(text, source=self.source)
         about = f", except {len(unused)} of types not offered here: {examples(unused, 3)}" if unused else ""
-        return f"; own prices of {self.source}{about}"
+        return f"own prices of {self.source}{about}"
 
 
 NO_PRICES = OwnPrices()
@@ -275,21 +287,36 @@ class NodesPrice(Document, frozen=True):
 
     nodes: Count
     price: Amount
-    """Per hour, of the nodes whose price is known."""
+    """Per hour, of the nodes whose price is known; at most."""
     unknown: Count
     """Nodes without a known price."""
+    least: Amount | UnsetType = UNSET
+    """Where the price is a bound, as a spot price is not known, or the provider chooses: the least."""
 
     @classmethod
-    def of(cls, prices: Sequence[float | None]) -> NodesPrice:
-        known = [price for price in prices if price is not None]
-        return cls(len(prices), sum(known), len(prices) - len(known))
+    def of(cls, prices: Iterable[HourlyCost]) -> NodesPrice:
+        every = list(prices)
+        known = [price for price in every if price.is_known]
+        total = HourlyCost.total(known)
+        least = total.least if total.least < total.most else UNSET
+        return cls(len(every), total.most, len(every) - len(known), least)
+
+    @property
+    def cost(self) -> HourlyCost:
+        """Of the nodes whose price is known."""
+        return HourlyCost.of(self.least, self.price)
 
     def __str__(self) -> str:
         nodes = number_of(self.nodes, "node", "nodes")
         if self.unknown == self.nodes:
             return nodes if not self.nodes else f"{nodes} of unknown price"
         unknown = f" without {self.unknown} of unknown price" if self.unknown else ""
-        return f"{nodes} at {self.price:.2f} $/h{unknown}"
+        return f"{nodes} {at_price(self.cost)}{unknown}"
+
+
+def at_price(price: HourlyCost) -> str:
+    """Say what nodes come at, per hour."""
+    return f"{'at' if price.least == price.most else 'for'} {price.text()} $/h"
 
 
 def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[str]:
@@ -302,6 +329,12 @@ def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]
 
 
+def may_be_of_aws(node: Node) -> bool:
+    """Whether a node may be of AWS: a copy of one does not say of which provider it is."""
+    provider_id = node.spec.provider_id
+    return not provider_id or provider_id.startswith(("aws:", MADE_HERE))
+
+
 def bought_as(node: Node) -> tuple[str, str, str]:
     """Return type, zone and capacity type of a node; without a label of its provider it is on demand."""
     labels = node.metadata.labels
@@ -309,16 +342,13 @@ def bought_as(node: Node) -> tuple[str, str, str]:
     return labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE) or usual
 
 
-def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], float | None]:
-    """Return what a node costs per hour; None if that is not known.
-
-    A node costs what the cheapest offering of its type, zone and capacity type does.
-    """
-    prices: dict[tuple[str, str, str], float] = {}
+def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], HourlyCost]:
+    """Return what a node costs per hour: as much as the cheapest offering of its type, zone and capacity
+    type."""
+    prices: dict[tuple[str, str, str], HourlyCost] = {}
     for kind in types:
         for offering in kind.offerings:
             key = kind.name, offering.zone, offering.capacity_type
-            if isfinite(offering.price):
-                prices[key] = min(offering.price, prices.get(key, offering.price))
+            prices[key] = min(offering.cost, prices.get(key, HourlyCost()), key=attrgetter("most"))
 
-    return lambda node: prices.get(bought_as(node))
+    return lambda node: prices.get(bought_as(node), HourlyCost())

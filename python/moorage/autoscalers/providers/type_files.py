@@ -257,8 +257,8 @@ def given_types(*names: str) -> Types:
         given = lists[0]
         used = prices.used_on(given.types if isinstance(given, ListedTypes) else given)
         if isinstance(given, ListedTypes):
-            priced, source = prices.put_on(given.types), f"{given.source}{used}"
-            return replace(given, types=priced, source=source, is_priced=prices is not NO_PRICES)
+            about = used or "without prices any that fits may come, and the smallest is named"
+            return replace(given, types=prices.put_on(given.types), source=f"{given.source}; {about}")
         return prices.put_on(given)
     sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
     if pages:

@@ -257,7 +257,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""
-        rows, source = _rows(scheduler, of, selector, options)
+        rows, of_prices = _rows(scheduler, of, selector, options)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
     from moorage.kube import Pod
@@ -269,7 +269,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     if waiting := 0 if is_run or output == "name" else len(scheduler.pods.pending):
         are = "is" if waiting == 1 else "are"
         notes.append(_WAITING.format(number_of(waiting, "pod waits", "pods wait"), are))
-    notes += filter(None, [source, "" if is_run else stray_metrics(scheduler)])
+    notes += filter(None, [*of_prices, "" if is_run else stray_metrics(scheduler)])
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)
@@ -277,10 +277,12 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     write(output, rows, of, about)
 
 
-def _rows(scheduler: Scheduler, of: str, selector: str, options: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """Return the rows of nodes, or of what else the question is about, and a note about their prices."""
-    from moorage.answers.nodes.node_prices import node_prices
+def _rows(
+    scheduler: Scheduler, of: str, selector: str, options: Mapping[str, Any]
+) -> tuple[list[Any], list[str]]:
+    """Return the rows of nodes, or of what else the question is about, and notes about their prices."""
     from moorage.answers.nodes.node_room import NO_LABEL, node_room
+    from moorage.answers.nodes.paid_room import node_prices
     from moorage.answers.nodes.pod_use import namespace_use, workload_use
     from moorage.cluster.change import select_nodes
 
@@ -289,15 +291,15 @@ def _rows(scheduler: Scheduler, of: str, selector: str, options: Mapping[str, An
         with located(source="--selector"):
             names = [node.name for node in select_nodes(scheduler.client, selector)]
     if of == "device":
-        return [use for use in scheduler.device_use() if names is None or use.node in names], ""
-    prices, source = node_prices(scheduler.client, asked_nodes(options).types())
+        return [use for use in scheduler.device_use() if names is None or use.node in names], []
+    prices, notes = node_prices(scheduler.client, asked_nodes(options).types())
     if of == "namespace":
-        return namespace_use(scheduler, options["namespace"] or "", prices), source
+        return namespace_use(scheduler, options["namespace"] or "", prices), notes
     if of == "workload":
-        return workload_use(scheduler, names, prices), source
+        return workload_use(scheduler, names, prices), notes
     with located(source="--by"):
         rooms = node_room(scheduler, names, of, prices)
-    return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name)), source
+    return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name)), notes
 
 
 T = TypeVar("T", bound="Document")

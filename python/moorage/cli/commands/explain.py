@@ -270,6 +270,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
     from moorage.autoscalers.node_removal import explain_node
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER
+    from moorage.kube import Node
 
     from .printing import write_answer
 
@@ -285,9 +286,11 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if coming is not None:
         lines += [f"not simulated: {', '.join(coming.ignored)}"] if coming.ignored else []
         warnings += map(as_sentence, coming.notes)
-        if verdict.saved is not None and verdict.autoscaler == CLUSTER_AUTOSCALER:
-            source = coming.sources[CLUSTER_AUTOSCALER]
-            warnings.append(as_sentence(RoutineNote(source, source)))
+        by_group = verdict.autoscaler == CLUSTER_AUTOSCALER
+        if verdict.saved is not None and (verdict.decision or by_group):
+            source = coming.sources.get(CLUSTER_AUTOSCALER, "")
+            prices = coming.prices.notes([scheduler.client.get(Node, name)])
+            warnings += [as_sentence(RoutineNote(source, source))] if by_group else prices
     about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
     write_answer(

@@ -17,6 +17,7 @@ from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable
+from moorage.autoscalers.providers.instance_type import HourlyCost
 from moorage.document import Document
 from moorage.engine.framework.evidence import readable
 from moorage.errors import number_of
@@ -118,10 +119,10 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     if any(total("restricted", name) for name in FIRST):
         cpu, memory = (readable(name, total("restricted", name)) for name in FIRST)
         text += f", and {cpu} cpu and {memory} on cordoned or tainted ones"
-    price = sum(room.price for room in rooms if room.price is not UNSET)
-    if price:
+    price = _total_price(rooms)
+    if price.most:
         idle = sum(room.idle for room in rooms if room.idle is not UNSET)
-        text += f"; ${price:.2f} an hour, {idle / price:.0%} of it idle"
+        text += f"; {price.text(sign='$')} an hour, {idle / price.most:.0%} of it idle"
         unpriced = sum(_without_price(room, room.nodes) for room in rooms)
         text += f", without {number_of(unpriced, 'node', 'nodes')} of unknown price" if unpriced else ""
     return text + _in_use(rooms)
@@ -148,8 +149,14 @@ def _used(name: str, rows: Iterable[Row], what: str = "", of: str = "") -> str:
     return f"{readable(name, used)}{what}{share}"
 
 
+def _total_price(rows: Iterable[Row]) -> HourlyCost:
+    return HourlyCost.total(HourlyCost.of(row.least, row.price) for row in rows if row.price is not UNSET)
+
+
 def _price(row: Row, form: str) -> str:
-    return "" if row.price is UNSET else format(row.price, form)
+    if row.price is UNSET:
+        return ""
+    return HourlyCost.of(row.least, row.price).text(form).replace("at most ", "\u2264")
 
 
 def write_uses(
@@ -238,11 +245,11 @@ def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
     totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
     text = f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
-    price = sum(use.price for use in uses if use.price is not UNSET)
-    if price:
+    price = _total_price(uses)
+    if price.most:
         unpriced = number_of(sum(_without_price(use, use.pods) for use in uses), "pod", "pods")
         rest = "" if unpriced.startswith("0 ") else f", without {unpriced} on nodes of unknown price"
-        text += f"; ${price:.2f} an hour{rest}"
+        text += f"; {price.text(sign='$')} an hour{rest}"
     return text + _in_use(uses)
 
 
@@ -360,7 +367,7 @@ def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     columns: list[Column] = [(by or "node", attrgetter("name")), ("nodes", attrgetter("nodes"))]
     columns += [("cordoned", lambda room: room.nodes - room.schedulable)]
     columns += [("type", attrgetter("type")), ("zone", attrgetter("zone"))]
-    columns += [("price", lambda room: _price(room, "g"))]
+    columns += [("price", lambda room: "" if room.price is UNSET else f"{room.price:g}")]
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
     columns += [(f"{name}_{kind}", _amount(kind, name)) for name in _resources(rooms) for kind in kinds]
     for driver in _drivers(rooms):

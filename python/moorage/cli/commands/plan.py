@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,8 +135,9 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         nodes = asked_nodes(options)
         if like:
             refuse_groups(options, "--like")
-            known = prices_of(scheduler, templates, nodes.types()) | prices
-            return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
+            known, notes = prices_of(scheduler, templates, nodes.types())
+            needed = scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
+            return replace(needed, notes=(*needed.notes, *notes))
         kinds_told = (AutoscalerFlags, ConfigMap, KarpenterSettings)
         objects = [*chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])]
         groups = nodes.groups(scheduler.client.list(Node)[0], objects)
@@ -231,8 +233,13 @@ def drain(
         )
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
-        plan = scheduler.drain_plan(which, force)
-        return plan.with_prices(scheduler.client, asked_nodes(options).types())
+        from moorage.kube import Node
+
+        plan, settings = scheduler.drain_plan(which, force), asked_nodes(options)
+        nodes: list[Node] = scheduler.client.list(Node)[0]
+        groups = settings.groups(nodes, ())
+        priced = groups.settings.node_groups if groups is not None else ()
+        return plan.with_prices(scheduler.client, settings.types(), priced)
 
     plan = _answer(options, ask, source, drained=names)
     return 1 if gate and not plan else 0

@@ -221,7 +221,8 @@ const used = (node, name) => node.use?.[name] ? amount(name, node.use[name].used
 // What nodes cost, and how much of that is idle; "" where no price is known.
 export function priceText(nodes) {
   const sum = (kind) => nodes.reduce((total, node) => total + (node[kind] ?? 0), 0), price = sum("price");
-  return price ? `$${price.toFixed(2)} an hour, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
+  const bound = nodes.some((node) => node.least !== undefined) ? "at most " : ""; // a spot price is not known
+  return price ? `${bound}$${price.toFixed(2)} an hour, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
 }
 
 // What there is to say about one node.

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from moorage.autoscalers.karpenter.disruption_candidates import price_of as offered_price
-from moorage.autoscalers.providers.instance_type import INSTANCE_TYPE, POOL, ListedTypes
+from moorage.autoscalers.node_prices import NodePrices
+from moorage.autoscalers.providers.instance_type import INSTANCE_TYPE, POOL, HourlyCost
+from moorage.autoscalers.providers.pool_types import types_of_objects
 from moorage.autoscalers.providers.type_files import given_types
 from moorage.errors import InputError
-from moorage.kube import Node, parse_selector
+from moorage.kube import Node, Object, parse_selector
 from moorage.kube.model.node import ZONE
 from moorage.kube.strict_documents import parse_duration
 from moorage.table import Table
@@ -173,8 +174,9 @@ def cost(
     Parameters
     ----------
     prices : mapping of str to float
-        Price of a node per hour, by the value of its label. By default the prices of Karpenter's instance
-        types, where the timeline has them; nodes of no pool cost nothing then.
+        Price of a node per hour, by the value of its label. By default what is known of it, as for
+        ``moorage nodes``: the price of its node group, or that of its instance type, of spot at most. Where
+        Karpenter makes the nodes, those of no pool whose price is not known cost nothing then.
     default : float, optional
         Price of the other nodes; without it they are an error.
 
@@ -182,54 +184,60 @@ def cost(
     -------
     Measurement
         ``cost_per_hour``: the sum of the prices of the nodes; ``cost``: the integral of that until ``time``,
-        in units of money. The numbers are the cost at the end, and the mean per hour.
+        in units of money. The numbers are the cost at the end, and the mean per hour; and
+        ``cost_at_least``, where a spot price is not known.
 
     Raises
     ------
     InputError
         A node has no price, or a price is negative or no number.
     """
-    of_offerings = _price_of_offerings(history) if prices is None else None
-    given = prices or {}
-    for value, price in [*given.items(), ("default", default or 0)]:
+    for value, price in [*(prices or {}).items(), ("default", default or 0)]:
         if isinstance(price, bool) or not isinstance(price, int | float) or not price >= 0:
             raise InputError(f"must be a price of at least 0, not {price!r}", path=f"prices.{value}")
+    known = node_prices(history).of if prices is None else None
+    spec = history.timeline.autoscaler
+    is_karpenter = spec is not None and spec.karpenter is not None
 
-    def price_of(node: Node) -> float:
+    def price_of(node: Node) -> HourlyCost:
         value = node.metadata.labels.get(label, "")
-        if of_offerings is None:
-            price = given.get(value, default)
-        elif POOL not in node.metadata.labels:
-            price = default or 0.0
+        if known is not None:
+            if (of_node := known(node)).is_known:
+                return of_node
+            price = 0.0 if default is None and is_karpenter and POOL not in node.metadata.labels else default
         else:
-            price = of_offerings(node)
-            price = default if price is None else price
+            price = (prices or {}).get(value, default)
         if price is None:
             raise InputError(f'node {node.name}: no price for {label}="{value}"', path="prices")
-        return price
+        return HourlyCost(price, price)
 
+    most, table = _spent(history, lambda node: price_of(node).most)
+    least, _ = _spent(history, lambda node: price_of(node).least)
+    numbers = {"cost": most, "cost_per_hour": means(table, history.end)["cost_per_hour"]}
+    return Measurement(numbers | ({"cost_at_least": least} if least < most else {}), table)
+
+
+def _spent(history: History, price_of: Callable[[Node], float]) -> tuple[float, Table]:
+    """What nodes have cost in the end, and over time."""
     _, (times, _, rate) = history.node_levels(price_of)
     if len(times) and times[-1] < history.end:
         times, rate = np.append(times, history.end), np.append(rate, rate[-1])
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(times)) / HOUR])[: len(times)]
     total = float(spent[-1]) if len(times) else 0.0
-    table = Table({"time": times, "cost_per_hour": rate, "cost": spent})
-    return Measurement({"cost": total, "cost_per_hour": means(table, history.end)["cost_per_hour"]}, table)
+    return total, Table({"time": times, "cost_per_hour": rate, "cost": spent})
 
 
-def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
-    """Return the prices of nodes as the file of Karpenter's instance types has them."""
-    spec = history.timeline.autoscaler
+def node_prices(history: History) -> NodePrices:
+    """Return what the nodes of a replay cost, by the objects at its start, and those of its events."""
+    timeline, spec = history.timeline, history.timeline.autoscaler
     names = spec.karpenter.type_names if spec is not None and spec.karpenter is not None else []
-    if not names:
-        raise InputError("required where Karpenter has no file of instance types", path="prices")
-    given = given_types(*names)
-    if isinstance(given, ListedTypes) and given.is_priced:
-        given = list(given.types)
-    if not isinstance(given, list):
-        raise InputError(f"required where Karpenter has the types of {', '.join(names)}", path="prices")
-    types = {kind.name: kind for kind in given}
-    return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)
+    created = [each for each in timeline.arguments if isinstance(each, Object)]
+    types = types_of_objects(
+        given_types(*names) if names else None,
+        timeline.cluster.nodes,
+        [*timeline.cluster.others, *created],
+    )
+    return NodePrices(types, spec.node_groups if spec is not None else ())
 
 
 @measure("disruptions")

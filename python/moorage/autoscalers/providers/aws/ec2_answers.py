@@ -15,11 +15,9 @@ import msgspec
 from msgspec import Struct, field
 
 from moorage.errors import InputError, located, shorten
-from moorage.kube.model.node import INSTANCE_TYPE, REGION, Node
 from moorage.kube.read.decode import decode
 from moorage.kube.strict_documents import parse_moment
 
-from ..instance_type import node_offered_as
 from ..prices import read_price
 
 # ---- what EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it ---------------------
@@ -380,19 +378,3 @@ def price_list(region: str) -> PriceList:
     usual = _YUAN if region.startswith("cn-") else _DEFAULT_REGION
     priced = region if region in tables else usual
     return PriceList(tables[priced], priced, "CNY" if priced == _YUAN else "USD")
-
-
-def listed_prices(nodes: Iterable[Node], region: str = "") -> tuple[dict[str, float], str]:
-    """Return the prices on demand of nodes in regions of which there is a list, by name, or of all by the
-    list of one region; and where they are from, "" without any."""
-    lists, prices, yuan = dict[str, PriceList](), dict[str, float](), ""
-    for node in nodes:
-        labels = node.metadata.labels
-        place = region or (labels.get(REGION, "") if node.spec.provider_id.startswith("aws:") else "")
-        if not place or "spot" in node_offered_as(node):
-            continue
-        listed, kind = lists.setdefault(place, price_list(place)), labels.get(INSTANCE_TYPE, "")
-        if listed.region == place and kind in listed.prices:
-            prices[node.name] = listed.prices[kind]
-            yuan = ", in yuan, also where $ stands" if listed.currency != "USD" else yuan
-    return prices, f"prices that AWS lists on demand ({DATE}{yuan})" if prices else ""

@@ -13,11 +13,11 @@ from operator import or_
 from typing import NamedTuple
 
 from moorage._core.provision.label_requirements import RequirementSet
-from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, cheapest
+from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, Launched, by_price
 from moorage.autoscalers.karpenter.type_columns import KnownType
 
-from ..instance_type import CAPACITY_TYPE, RESERVED, InstanceType, Offering
-from .ec2_instance_types import DOMAIN, INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
+from ..instance_type import CAPACITY_TYPE, RESERVED, HourlyCost, InstanceType, Offering
+from .ec2_instance_types import INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
 from .node_capacity import EXOTIC
 
 MOST_TYPES = 60
@@ -48,28 +48,42 @@ class Fleet(NamedTuple):
     Attributes
     ----------
     takes_cheapest : bool
-        Whether EC2 starts the cheapest that it has. Of spot it may start any, so the first is a lower bound.
+        Whether EC2 starts the cheapest that it has. Of spot it may start any.
     overrides : tuple of (InstanceType, Offering)
         What it may start, by type, the cheapest first, and in order of their zones.
+    choices : int
+        How many types that are at most. Where no spot price is known, it is not known either which are
+        dearer than the cheapest on demand, or than others.
     """
 
     capacity_type: str
     tenancy: str
     takes_cheapest: bool
     overrides: tuple[tuple[InstanceType, Offering], ...]
+    choices: int
 
 
-def launched(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
-    """Return what is launched for a claim of any provider: the cheapest where EC2 is not asked."""
-    if finished.claim.template.pool.spec.template.spec.node_class_ref.group != DOMAIN:
-        return cheapest(finished)
-    known, types = finished.offers.launched, tuple(finished.places)
-    if types not in known:
-        overrides_asked = fleet(finished)
-        overrides = overrides_asked.overrides if overrides_asked is not None else ()
-        of_first = [override for override in overrides if override[0] is overrides[0][0]]
-        known[types] = min(of_first, key=lambda each: each[1].price, default=None)
-    return known[types]
+def launched(finished: FinishedClaim) -> Launched | None:
+    """Return what EC2 launches: on demand the cheapest; of spot any, which it chooses by the capacity that is
+    free.
+
+    Where no spot price is known, other types may be the cheapest. As none costs more than on demand, the last
+    of the cheapest does not cost more than the last of as many on demand; nor, where these are fewer because
+    it has to be below a price, than that.
+    """
+    request = fleet(finished)
+    if request is None or not request.overrides:
+        return None
+    of_first = [override for override in request.overrides if override[0] is request.overrides[0][0]]
+    kind, offering = min(of_first, key=lambda each: each[1].price)
+    if request.takes_cheapest:
+        return Launched(kind, offering, offering.cost)
+    costs = [each.cost for _, each in request.overrides]
+    least, most = min(costs).least, max(cost.most for cost in costs)
+    is_short = len({each.name for each, _ in request.overrides}) < MOST_TYPES
+    if least == 0 and is_short and finished.below is not None:
+        most = finished.below
+    return Launched(kind, offering, HourlyCost(least, most), request.choices)
 
 
 def fleet(finished: FinishedClaim) -> Fleet | None:
@@ -85,6 +99,10 @@ def fleet(finished: FinishedClaim) -> Fleet | None:
         ] or candidates
     if not wanted.has_min_values:
         candidates = [each for each in candidates if not _is_exotic(each)] or candidates
+    guessed = sum(any(offer.is_bound for offer in each.offers) for each in candidates)
+    if guessed and finished.below is not None:
+        guessed = finished.claim.types.bit_count()
+    if not wanted.has_min_values:
         candidates = _without_dear_spot(candidates)
     candidates = _by_price(candidates)[:MOST_TYPES]
     if not candidates or _lacks_values(candidates, wanted):
@@ -96,12 +114,13 @@ def fleet(finished: FinishedClaim) -> Fleet | None:
     for candidate in _by_price([each.with_offers(_sold_as(capacity_type)) for each in candidates]):
         for each in candidate.offers:
             by_place.setdefault((candidate.known.name, each.zone), (candidate.known.type, each))
-    return Fleet(capacity_type, tenancy, capacity_type != "spot", tuple(by_place.values()))
+    choices = max(min(guessed, MOST_TYPES), len({name for name, _ in by_place}))
+    return Fleet(capacity_type, tenancy, capacity_type != "spot", tuple(by_place.values()), choices)
 
 
 def _by_price(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     """Types by their cheapest offerings; the provider lists those of equal prices in no order."""
-    return sorted(candidates, key=lambda each: (each.price, each.known.name))
+    return sorted(candidates, key=lambda each: (*by_price(each.known.type, each.price), each.known.name))
 
 
 def _sold_as(capacity_type: str) -> Callable[[Offering], bool]:

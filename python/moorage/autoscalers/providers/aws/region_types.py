@@ -63,6 +63,13 @@ class TypeSources:
         """Whether it is about more than prices."""
         return bool(self.region) or self.answers is not NO_ANSWERS
 
+    def price(self, name: str, zone: str, capacity_type: str) -> float | None:
+        """Return the price that files have of a type; None for none."""
+        own = self.prices.of(name, zone, capacity_type)
+        if own is None and capacity_type == "spot" and self.answers.spot_prices is not None:
+            return self.answers.spot_prices.get(name, {}).get(zone)
+        return own
+
     @classmethod
     def of(cls, text: str) -> TypeSources:
         """Read the text.
@@ -86,6 +93,7 @@ class AwsTypes(NamedTuple):
 
     by_pool: Mapping[str, Sequence[InstanceType]]
     source: str
+    region: str
 
 
 def has_node_class(pool: NodePool) -> bool:
@@ -143,12 +151,11 @@ def aws_types(
         types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == AUTO_MODE_DOMAIN)
         by_pool |= dict.fromkeys(names, types)
     notes += _unpriced(by_pool, sources)
-    if sources.answers.spot_prices is None and any(map(_allows_spot, pools)):
-        notes.append("spot prices unknown: at most those on demand")
-    return AwsTypes(by_pool, _source(region, sources.answers, notes))
+    return AwsTypes(by_pool, _source(region, sources.answers, notes), region)
 
 
-def _allows_spot(pool: NodePool) -> bool:
+def allows_spot(pool: NodePool) -> bool:
+    """Whether nodes of a pool may be spot."""
     of_kinds = [
         requirement
         for requirement in pool.spec.template.spec.requirements or ()

@@ -1,0 +1,105 @@
+"""What nodes cost per hour, whichever command asks, and what that rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from moorage.kube import Node, ObjectMeta
+from moorage.kube.model.node import REGION
+from moorage.notes import RoutineNote, as_sentence
+from moorage.store import ObjectClient
+
+from .group_settings import NodeGroup, group_finder
+from .karpenter.disruption_moves import Command
+from .karpenter.existing_nodes import StateNode
+from .providers.aws.ec2_answers import DATE, price_list, region_of
+from .providers.instance_type import POOL, HourlyCost
+from .providers.pool_types import PoolTypes, Types, stored_types
+from .providers.prices import SPOT_UNKNOWN, bought_as, may_be_of_aws, prices_by
+
+
+class NodePrices:
+    """What nodes cost per hour.
+
+    A node costs what its node group does; else what its type is offered at, in the zone and of the capacity
+    type of the node; else what AWS lists. Spot at an unknown price costs at most as much as on demand.
+
+    Attributes
+    ----------
+    known : PoolTypes
+        The types of pools.
+    coming : dict of str to HourlyCost
+        By name, of nodes in whose place others may come.
+    """
+
+    def __init__(self, known: PoolTypes, groups: Sequence[NodeGroup] = ()) -> None:
+        self.known, self._group_of = known, group_finder(groups)
+        self._of_groups = {group.name: group.price for group in groups if group.price is not None}
+        self._offered = dict[str, Callable[[Node], HourlyCost]]()
+        self.coming: dict[str, HourlyCost] = {}
+
+    def of(self, node: Node) -> HourlyCost:
+        """Return the price of a node."""
+        return self.coming.get(node.name) or self._priced(node)[0]
+
+    def of_state(self, state: StateNode) -> HourlyCost:
+        """Return the price of a node as Karpenter knows it, which may not have joined yet."""
+        metadata = state.claim.metadata if state.claim is not None else ObjectMeta()
+        return self.of(state.node or Node(metadata=metadata))
+
+    def saved(self, command: Command) -> HourlyCost:
+        """Return what a command saves, at least and at most."""
+        gone = HourlyCost.total(self.of_state(candidate.state) for candidate in command.candidates)
+        launched = [each.launched for each in command.replacements]
+        come = HourlyCost.total(HourlyCost() if each is None else each.cost for each in launched)
+        is_known = gone.is_known and come.is_known
+        return HourlyCost(gone.least - come.most, gone.most - come.least) if is_known else HourlyCost()
+
+    def about(self, nodes: Iterable[Node]) -> str:
+        """Say what the prices of nodes rest on, besides files of types and of groups."""
+        priced = [self._priced(node) for node in nodes]
+        texts = [text for _, text in priced if text != self.known.own_prices]
+        texts += [SPOT_UNKNOWN for price, _ in priced if price.shown[1] is not None]
+        texts += [text for _, text in priced]
+        return "; ".join(filter(None, dict.fromkeys(texts)))
+
+    def notes(self, nodes: Iterable[Node]) -> list[str]:
+        """Return the same as a note, if there is anything to say."""
+        about = self.about(nodes)
+        text = about.replace("prices that", "prices are those that", 1)
+        return [RoutineNote(as_sentence(text), about)] if about else []
+
+    def _priced(self, node: Node) -> tuple[HourlyCost, str]:
+        """The price of a node, and what it rests on."""
+        if self._of_groups and (own := self._of_groups.get(self._group_of(node) or "")) is not None:
+            return HourlyCost(own, own), ""
+        (name, zone, capacity_type), sources = bought_as(node), self.known.sources
+        price = self._price_of_offering(node)
+        if sources is None:
+            return price, ""
+        given = sources.price(name, zone, capacity_type)
+        if given is not None and (not price.is_known or price.most == given):
+            return HourlyCost(given, given), self.known.own_prices
+        own_region = node.metadata.labels.get(REGION) or zone if may_be_of_aws(node) else ""
+        if not (region := region_of(sources.region or own_region)):
+            return price, ""
+        listed = price_list(region)
+        amount = listed.prices.get(name)
+        if amount is not None and not price.is_known:
+            price = HourlyCost(0.0 if capacity_type == "spot" else amount, amount)
+        where = f" in {listed.region}" if listed.region != region else ""
+        yuan = ", in yuan, also where $ stands" if listed.currency != "USD" else ""
+        text = f"prices that AWS lists on demand{where} ({DATE}{yuan})"
+        return price, text if price.most == amount else ""
+
+    def _price_of_offering(self, node: Node) -> HourlyCost:
+        pool = node.metadata.labels.get(POOL, "")
+        if pool not in self._offered:
+            types = self.known.by_pool.get(pool)
+            self._offered[pool] = prices_by(self.known.every() if types is None else types)
+        return self._offered[pool](node)
+
+
+def stored_prices(types: Types | None, client: ObjectClient, groups: Sequence[NodeGroup] = ()) -> NodePrices:
+    """Return the prices of nodes by a store, types as for `Scheduler.provision`, and node groups."""
+    return NodePrices(stored_types(types, client), groups)

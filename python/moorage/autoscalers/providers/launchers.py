@@ -1,0 +1,58 @@
+"""What each provider launches for a claim: the type, whether spot or on demand, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, Launched, by_price, cheapest
+
+from . import azure, gcp
+from .aws import ec2_instance_types, fleet
+from .instance_type import InstanceType, Offering
+
+
+def launched(finished: FinishedClaim) -> Launched | None:
+    """Return what the provider of a claim launches."""
+    known, key = finished.offers.launched, (finished.below, *finished.places)
+    if key not in known:
+        group = finished.claim.template.pool.spec.template.spec.node_class_ref.group
+        known[key] = _LAUNCHERS.get(group, cheapest)(finished)
+    return known[key]
+
+
+def launched_by_azure(finished: FinishedClaim) -> Launched | None:
+    """Return the cheapest; at equal prices spot, and a zone before none.
+
+    Rules: karpenter-provider-azure 352646f5, pkg/providers/allocationstrategy.
+    """
+
+    def rank(kind: InstanceType, each: Offering) -> tuple[Any, ...]:
+        price, size = by_price(kind, each.price)
+        return price, each.capacity_type != "spot", each.zone == azure.REGIONAL_ZONE, size, kind.name
+
+    return finished.first(rank)
+
+
+def launched_by_gcp(finished: FinishedClaim) -> Launched | None:
+    """Return spot wherever a type is offered so, whatever that costs: of the type whose cheapest offering
+    costs least.
+
+    Rules: karpenter-provider-gcp 417f047b, pkg/providers/instance.
+    """
+    types, best = finished.offers.types, finished.offers.best
+    prices = {types[at]: each.price for at in finished.places if (each := best[at]) is not None}
+
+    def rank(kind: InstanceType, each: Offering) -> tuple[Any, ...]:
+        of_type = by_price(kind, prices[kind])
+        return each.capacity_type != "spot", of_type, kind.name, each.price
+
+    return finished.first(rank)
+
+
+_LAUNCHERS = {
+    ec2_instance_types.DOMAIN: fleet.launched,
+    ec2_instance_types.AUTO_MODE_DOMAIN: fleet.launched,  # it is Karpenter, as far as one sees
+    azure.GROUP: launched_by_azure,
+    gcp.GROUP: launched_by_gcp,
+}
+"""By the API group of node classes."""

@@ -47,7 +47,7 @@ class Written(NamedTuple):
 
 
 def write_objects(
-    client: ObjectClient, objects: Sequence[tuple[Object | None, Object]], has_controllers: bool
+    client: ObjectClient, objects: Sequence[tuple[Object | None, Object]], has_turns: bool
 ) -> Written:
     """Create and change objects; what others have changed of them meanwhile stays.
 
@@ -55,11 +55,10 @@ def write_objects(
     ----------
     objects : sequence of (Object or None, Object)
         See `AppliedChange`.
-    has_controllers : bool
-        Whether those of workloads are simulated.
+    has_turns : bool
+        Whether controllers create new single pods.
     """
     written, turn = Written([], [], []), 0.5
-    has_turns = has_controllers and any(isinstance(new, WORKLOADS) for _, new in objects)
     for old, new in objects:
         current = find_object(client, type(new), new.name, new.namespace)
         if current is None and has_turns and isinstance(new, Pod) and is_single(new):
@@ -127,7 +126,8 @@ def apply(
     """
     with naming("what"):
         pairs = _applied(client, what, check, gates)
-    written = write_objects(client, pairs, controllers is not None)
+    has_turns = controllers is not None and any(isinstance(new, WORKLOADS) for _, new in pairs)
+    written = write_objects(client, pairs, has_turns)
     if controllers is not None:
         controllers.take_turns(written.in_turn)
         for pod in written.created:  # last, as the claims may be among the objects

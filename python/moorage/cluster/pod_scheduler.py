@@ -252,13 +252,13 @@ class PodScheduler:
         return [entry.pod for entry in awaited if entry.pod.key not in refused]
 
     def refused_pods(self) -> list[RefusedPod]:
-        """Return the pods that workloads lack now because the API server would refuse to create them.
+        """Return the pods that workloads lack now because the API server would refuse to create them, and
+        those of files for which quotas had no room.
 
         Returns
         -------
         list of RefusedPod
-            Each with the text of the API server. Empty where the controllers are not
-            simulated.
+            Each with the text of the API server. Empty where the controllers are not simulated.
         """
         self.sync()
         return [] if self.controllers is None else self.controllers.refused_pods()

@@ -360,7 +360,7 @@ class ClusterControllers(SavedFields):
         """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
         pods. A single pod is created."""
         if kind == Pod.__name__:
-            self.control.create_claims(self._client.create(self._single.pop(key)))
+            self.control.create_single(self._single.pop(key))
             return
         workload = self._copies[kind].get(key)
         if workload is not None:
@@ -560,8 +560,8 @@ class ClusterControllers(SavedFields):
         return [obj for key in keys if (obj := copy.get(key)) is not None]
 
     def refused_pods(self) -> list[RefusedPod]:
-        """Return the pods that workloads lack because the API server refuses them, by workload."""
-        refused = []
+        """Return the pods that the API server refuses: of files, and those that workloads lack."""
+        refused = [*self.control.refused]
         for name, message in sorted(self.control.refusals.items()):
             kind, _, key = name.partition(" ")
             obj = self._copies[kind].get(key)

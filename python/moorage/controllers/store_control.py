@@ -22,7 +22,7 @@ from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
 from moorage.kube.model.admission_policies import PolicyParameter
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
-from moorage.kube.model.cluster import seconds
+from moorage.kube.model.cluster import RefusedPod, seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
 from moorage.kube.model.node import Namespace, Node, ServiceAccount
 from moorage.kube.model.pod import Pod
@@ -161,11 +161,13 @@ class StoreControl(SavedFields):
         once.
     reserved : mapping of str to Pod
         By ``namespace/name``, pods that files have and that are not created yet.
+    refused : tuple of RefusedPod
+        Pods that files have and that quotas refused at their turn.
     unready : dict of Mark to int
         The templates of whose pods none was ready when the cluster was read (`unready_templates`).
     """
 
-    fields = ("refusals", "backing_off", "_backed_off", "unready")
+    fields = ("refusals", "backing_off", "_backed_off", "unready", "refused")
 
     def __init__(
         self,
@@ -183,6 +185,7 @@ class StoreControl(SavedFields):
         self.backing_off: frozenset[str] = frozenset()
         self.unready: dict[Mark, int] = {}
         self.reserved: Mapping[str, Pod] = {}
+        self.refused: tuple[RefusedPod, ...] = ()
         self._to_create = 0  # pods to create in this round
         self._admission: Admission | None = None  # of this round
         self._read = -1  # the changes of the store that the last refusal has seen
@@ -320,6 +323,15 @@ class StoreControl(SavedFields):
             return
         pod = with_readiness(self.admitted(owner, pod), self.unready)
         with suppress(AlreadyExistsError):
+            self.create_claims(self.client.create(pod))
+
+    def create_single(self, pod: Pod) -> None:
+        """Create an admitted pod of a file, and its claims, unless quotas have no room for it now."""
+        try:
+            self.admission.charge(pod)
+        except RefusedError as error:
+            self.refused += (RefusedPod(pod, str(error)),)
+        else:
             self.create_claims(self.client.create(pod))
 
     def is_new(self, node: Node) -> bool:

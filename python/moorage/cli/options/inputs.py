@@ -320,7 +320,11 @@ def begun(cluster: Cluster, settings: Mapping[str, Any]) -> LoadedCluster:
     """Return what runs of the current command over a cluster begin with."""
     from moorage.answers.runs.loaded_cluster import begin
 
-    return begin(cluster, settings, prepared=held_inputs().values())
+    loaded = begin(cluster, settings, prepared=held_inputs().values())
+    changed = {obj.key for _, obj in (() if cluster.change is None else cluster.change.objects)}
+    refused = (pod for pod in loaded.scheduler.refused_pods() if pod.pod.metadata.controller() is None)
+    _tell_refused(pod.message for pod in refused if pod.pod.key in changed)
+    return loaded
 
 
 def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
@@ -519,10 +523,10 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool = True) -> Cluster:
     """Say that there is no node, and what the API server would refuse; determine which release decides;
     refuse a namespace that does not exist."""
-    for refusal in cluster.refused_objects:
-        click.get_current_context().meta[REFUSED] = True
-        if tells_refused:
-            print_message("error", with_hint(refusal.text))
+    before = [] if cluster.change is None else cluster.change.before.refused
+    pods = [] if cluster.change is None else cluster.refused[len(before) :]
+    texts = [*(refusal.text for refusal in cluster.refused_objects), *(pod.message for pod in pods)]
+    _tell_refused(texts, tells_refused)
     if "version" in options and cluster.release is None:
         from moorage.kube.read.deciding_release import deciding_release
 
@@ -534,6 +538,14 @@ def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool =
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")
     return _with_namespace(cluster, options)
+
+
+def _tell_refused(texts: Iterable[str], is_told: bool = True) -> None:
+    """Let the command fail for what the API server refuses of a change, and tell it as errors."""
+    for text in texts:
+        click.get_current_context().meta[REFUSED] = True
+        if is_told:
+            print_message("error", with_hint(text))
 
 
 def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:

@@ -277,6 +277,17 @@ class Admission:
             raise refused(AdmissionRequest(pod), error) from None
         return admitted, n
 
+    def charge(self, pod: Pod) -> None:
+        """Charge a pod that was admitted to the quotas of its namespace.
+
+        Raises
+        ------
+        RefusedError
+            One has no room for it.
+        """
+        if pod.namespace in self._quotas:
+            self.admit(pod)
+
     def check(self, pod: Pod, gone: Pod | None = None) -> None:
         """Check that a new pod is admitted, and charge no quota for it.
 

@@ -6,7 +6,7 @@ scheduler plays it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
@@ -108,11 +108,12 @@ class ClusterChange:
         there = {id(obj) for obj in stored}
         new = [obj for obj in completed.objects if id(obj) not in there]
         new = [*implied_namespaces(before.namespaces, new, completed), *new]
-        after = _with(before, new)
+        old = {key_of(obj): obj for obj in stored}
+        after = _with(before, new, old)
         gates = self._refusals.gates
         new_pods = NewPods(after, gates, completed.before, completed.texts, self._existing)
         new = _admitted(new, new_pods, completed, self._refusals)
-        return AppliedObjects(new, {key_of(obj): obj for obj in stored}, completed, new_pods)
+        return AppliedObjects(new, old, completed, new_pods)
 
     def __call__(
         self, objects: Sequence[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]
@@ -134,12 +135,12 @@ class ClusterChange:
         known = {key_of(obj) for obj in (*new, *self.stored(claims))}
         new[:0] = [claim for claim in claims if key_of(claim) not in known]
         turns = self._turns(new, completed)
-        recognized = self._recognized(_with(before, new), new, completed.before)
+        recognized = self._recognized(new, completed.before)
         shown = {key_of(obj): obj for obj in (*recognized.others, *recognized.pods)}
         new = [shown.pop(key_of(obj), obj) for obj in new]
         new[:0] = shown.values()
         old |= {key_of(obj): obj for obj in self.stored([*shown.values()])}
-        after = _with(before, [_without_status(obj, old.get(key_of(obj))) for obj in new])
+        after = _with(before, [_without_status(obj, old.get(key_of(obj))) for obj in new], old)
         after.others = with_statuses(after)
         written = {key_of(obj): obj for obj in after.others}
         after.change = AppliedChange(
@@ -181,24 +182,24 @@ class ClusterChange:
             [obj for kind in kinds for obj in self._all(kind) if type(obj) is kind and id(obj) not in known],
         )
 
-    def _recognized(self, after: Cluster, new: Sequence[Object], changed: Mapping[str, Object]) -> Cluster:
+    def _recognized(self, new: Sequence[Object], changed: Mapping[str, Object]) -> Cluster:
         """Return new and changed workloads of which the cluster has pods, with what these show of their
         templates (see `recognize_templates`)."""
-        mine, index = [obj for obj in new if isinstance(obj, WORKLOADS)], self._before.pods_by_owner
-        pods = {pod.key: pod for obj in mine for pod in index.owned(obj)}
-        for obj in mine:
-            if isinstance(obj, Deployment):
+        mine = {key_of(obj): obj for obj in new if isinstance(obj, (*WORKLOADS, *_TEMPLATES))}
+        names = {(obj.namespace, obj.kind, obj.name) for obj in mine.values()}
+        listed = (obj for obj in self._before.others if mine and isinstance(obj, _TEMPLATES))
+        inferred, index = self._before.inferred, self._before.pods_by_owner
+        around = {
+            key_of(obj): obj for obj in listed if not (key_of(obj) in inferred and _owner(obj) in names)
+        }
+        owners = {_owner(obj) for obj in around.values()}
+        pods = {pod.key: pod for obj in mine.values() for pod in index.owned(obj)}
+        for obj in mine.values():
+            if isinstance(obj, Deployment) and (obj.namespace, obj.kind, obj.name) not in owners:
                 pods |= {pod.key: pod for pod in index.of_template(obj.namespace, obj.name)}
-        names, inferred = {(obj.namespace, obj.kind, obj.name) for obj in mine}, self._before.inferred
-        around = [
-            obj
-            for obj in (after.others if pods else ())
-            if isinstance(obj, _TEMPLATES) and not (key_of(obj) in inferred and _owner(obj) in names)
-        ]
-        mine = mine if pods else []
-        listed = replace(after, others=[*mine, *around], pods=[*pods.values()], finished=[], warnings=[])
-        recognized = recognize_templates(listed, changed, PodIndex(listed.pods))
-        known = {id(obj) for obj in (*around, *listed.pods)}
+        near = Cluster(others=[*(around | mine).values()], pods=[*pods.values()])
+        recognized = recognize_templates(near, changed, PodIndex(near.pods)) if mine else Cluster()
+        known = {id(obj) for obj in (*around.values(), *near.pods)}
         recognized.others = [obj for obj in recognized.others if id(obj) not in known]
         recognized.pods = [pod for pod in recognized.pods if id(pod) not in known]
         return recognized
@@ -253,27 +254,37 @@ def _admitted(
     return [stored.get(name, obj) for obj in new if (name := key_of(obj)) not in refused]
 
 
-def _with(before: Cluster, new: Sequence[Object]) -> Cluster:
+def _with(before: Cluster, new: Sequence[Object], old: Container[str]) -> Cluster:
     """Return a cluster with new and changed objects. Nodes, namespaces and pods have the places of those of
-    their names; others come last, as controllers follow the changes in their order."""
+    their names; others come last, as controllers follow the changes in their order.
+
+    Parameters
+    ----------
+    old : container of str
+        By `key_of`, those that are changed.
+    """
     after = replace(before, siblings=before.siblings.copy(), turns={})
     after.pods_by_owner, after.known_namespaces = before.pods_by_owner, before.known_namespaces
-    pods = [obj for obj in new if isinstance(obj, Pod)]
-    if pods:
-        listed = _replaced([*before.pods, *before.finished], pods)
-        after.finished = [pod for pod in listed if pod.status.phase in FINISHED]
-        after.pods = [pod for pod in listed if pod.status.phase not in FINISHED]
-    after.nodes = _replaced(before.nodes, [obj for obj in new if isinstance(obj, Node)])
-    after.namespaces = _replaced(before.namespaces, [obj for obj in new if isinstance(obj, Namespace)])
-    others = [obj for obj in new if not isinstance(obj, Pod | Node | Namespace)]
-    names = {key_of(obj) for obj in others}
-    short = {obj.name for obj in others}
-    kept = [obj for obj in before.others if obj.name not in short or key_of(obj) not in names]
-    after.others = [*kept, *others]
+    changed = {key_of(obj): obj for obj in new if key_of(obj) in old}
+    added = [obj for obj in new if key_of(obj) not in changed]
+    pods = [obj for obj in added if isinstance(obj, Pod)]
+    after.pods = _replaced(before.pods, Pod, changed, [pod for pod in pods if not _has_ended(pod)])
+    after.finished = _replaced(before.finished, Pod, changed, filter(_has_ended, pods))
+    after.nodes = _replaced(before.nodes, Node, changed, [obj for obj in added if isinstance(obj, Node)])
+    spaces = [obj for obj in added if isinstance(obj, Namespace)]
+    after.namespaces = _replaced(before.namespaces, Namespace, changed, spaces)
+    short = {obj.name for obj in changed.values()}
+    kept = [obj for obj in before.others if obj.name not in short or key_of(obj) not in changed]
+    after.others = [*kept, *(obj for obj in new if not isinstance(obj, Pod | Node | Namespace))]
     return after
 
 
-def _replaced(objects: Sequence[T], new: Sequence[T]) -> list[T]:
-    """Return objects with others in the place of those of their names, and then the rest of these."""
-    left = {obj.key: obj for obj in new}
-    return [*(left.pop(obj.key, obj) for obj in objects), *left.values()] if left else [*objects]
+def _replaced(objects: list[T], kind: type[T], changed: Mapping[str, Object], added: Iterable[T]) -> list[T]:
+    """Return the objects of a kind with changed ones in their places, and then new ones."""
+    mine = {obj.key: obj for obj in changed.values() if isinstance(obj, kind)}
+    objects = [mine.get(obj.key, obj) for obj in objects] if mine else objects
+    return [*objects, *new] if (new := [*added]) else objects
+
+
+def _has_ended(pod: Pod) -> bool:
+    return pod.status.phase in FINISHED

@@ -552,14 +552,14 @@ def _pool_warnings(cluster: Cluster, completed: Completed | None) -> list[str]:
     ]
 
 
-_WARNED = (Node, Pod, Job, CronJob, ResourceClaim, ResourceSlice, PersistentVolume, CSIDriver, CSINode)
-"""The kinds on which the warnings about a cluster depend."""
+_WARNED = (Node, Job, CronJob, ResourceClaim, ResourceSlice, PersistentVolume, CSIDriver, CSINode)
+"""The kinds on which the warnings about a cluster depend, beside pods on nodes."""
 
 
 def warnings_after(before: Cluster, after: Cluster, completed: Completed, new: Iterable[Object]) -> list[str]:
     """Return the warnings of a cluster with changes: those that are still true, and new ones."""
     kept = before.warnings
-    if not any(isinstance(obj, _WARNED) for obj in new):
+    if not any(isinstance(obj, _WARNED) or (isinstance(obj, Pod) and obj.spec.node_name) for obj in new):
         return [*kept, *completed.warnings]
     past, now = (
         [*idle_warnings(cluster.others, cluster.suspended), *state_warnings(cluster, files)]

@@ -19,7 +19,7 @@ from moorage.kube.model.workload import PodTemplateSpec, RollingUpdateStatefulSe
 from moorage.kube.plain import plain
 from moorage.kube.releases import RELEASES, FeatureGates, Version, gates_of, parse_version
 from moorage.kube.releases.feature_gates import Stage
-from moorage.kube.workloads.ownership import Workloads
+from moorage.kube.workloads.ownership import Workloads, is_healthy
 
 _MOST = 3
 
@@ -136,8 +136,18 @@ def _strategy(obj: StatefulSet) -> str:
     return obj.spec.update_strategy.type or "RollingUpdate"
 
 
-def _is_parallel(obj: StatefulSet) -> bool:
-    return obj.spec.pod_management_policy == "Parallel" and _strategy(obj) == "RollingUpdate"
+def _stuck_sets(cluster: Cluster) -> Iterator[str]:
+    """Yield the StatefulSets that manage their pods in parallel, and have some that are not ready."""
+    owners = (pod.metadata.controller() for pod in cluster.pods if not is_healthy(pod))
+    uids = {owner.uid for owner in owners if owner is not None}
+    return _sets(
+        cluster,
+        lambda obj: (
+            obj.metadata.uid in uids
+            and obj.spec.pod_management_policy == "Parallel"
+            and _strategy(obj) == "RollingUpdate"
+        ),
+    )
 
 
 def _rolling(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
@@ -156,7 +166,7 @@ _RULES: Mapping[str, _Touch] = {
     ),
     "unavailable_pods_go_first": _Touch(
         "replaces old pods that are not available first, whatever maxUnavailable is",
-        lambda cluster: _sets(cluster, _is_parallel),
+        _stuck_sets,
         _SEVERAL,
     ),
     "partition_bounds_unavailability": _Touch(

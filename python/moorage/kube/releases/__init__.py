@@ -3,10 +3,9 @@
 A leaf: it imports no other room.
 """
 
-from .conditions import ALWAYS as ALWAYS
-from .conditions import Condition as Condition
-from .conditions import split_condition as split_condition
+from .feature_gates import ALWAYS as ALWAYS
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
+from .feature_gates import Condition as Condition
 from .feature_gates import FeatureGates as FeatureGates
 from .feature_gates import changed_gates as changed_gates
 from .feature_gates import default_gates as default_gates
@@ -16,6 +15,7 @@ from .feature_gates import gates_of as gates_of
 from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates
 from .feature_gates import selected_gates as selected_gates
+from .feature_gates import split_condition as split_condition
 from .release import ADMISSION_PLUGINS as ADMISSION_PLUGINS
 from .release import ALWAYS_PULL_IMAGES as ALWAYS_PULL_IMAGES
 from .release import ANTI_AFFINITY_TOPOLOGY as ANTI_AFFINITY_TOPOLOGY

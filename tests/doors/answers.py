@@ -61,10 +61,6 @@ from moorage.answers.page import Grid as Grid
 from moorage.answers.page import Lines as Lines
 from moorage.answers.page import amount as amount
 from moorage.answers.page import shortened as shortened
-
-# What a proof says is compared with the moves that plans find.
-from moorage.answers.pod_moves import Mover as Mover
-from moorage.answers.room_for_all import RoomForAll as RoomForAll
 from moorage.answers.runs.comparison import CompareDocument as CompareDocument
 
 # A page of a document that no command makes.

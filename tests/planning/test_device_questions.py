@@ -155,7 +155,7 @@ def test_nodes_needed_for_pending_pods() -> None:
 
 def owned(name: str, **more: Any) -> Pod:
     one = asking(name, **more)
-    owners = (OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="j", controller=True),)
+    owners = (OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="j", uid="j", controller=True),)
     return replace(one, metadata=replace(one.metadata, owner_references=owners))
 
 

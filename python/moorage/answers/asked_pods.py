@@ -134,34 +134,6 @@ def _controller(scheduler: PodScheduler) -> ResourceClaimController:
     return ResourceClaimController(scheduler.client, for_groups)
 
 
-def release_claims(scheduler: PodScheduler) -> None:
-    """Free the devices of pods that are gone, as a controller does."""
-    if _controller(scheduler).settle():
-        scheduler.sync()
-
-
-def make_again(scheduler: PodScheduler, pods: Sequence[Pod]) -> list[Pod]:
-    """Make pods anew as their controllers do, with their claims. A pod of the same name is gone at once: in a
-    cluster the new one has another name, or waits for what keeps the old one.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-        In a transaction.
-
-    Returns
-    -------
-    list of Pod
-        See `store_with_claims`.
-    """
-    client = scheduler.client
-    for pod in pods:
-        _end(client, pod)
-    new = [client.create(as_template(pod)) for pod in pods]  # before the controllers that are simulated do
-    release_claims(scheduler)
-    return store_with_claims(scheduler, new)
-
-
 def _end(client: ObjectClient, obj: Object) -> None:
     """Remove an object at once, whatever keeps it: finalizers or a grace period."""
     with suppress(NotFoundError):

@@ -25,12 +25,23 @@ from moorage.cluster.helpful_changes import (
 from moorage.cluster.node_changes import NodeCopies
 from moorage.engine.requirements import changed_field
 from moorage.grouped import grouped
-from moorage.kube import Deployment, Node, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
+from moorage.kube import (
+    Deployment,
+    Node,
+    Object,
+    OwnerReference,
+    PodDisruptionBudget,
+    ReplicaSet,
+    StatefulSet,
+)
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import ALWAYS_ALLOW
+from moorage.kube.model.workload import Job
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy
+from moorage.kube.workloads.job_state import state_of
+from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy, refers_to
+from moorage.store import find_object
 
 from .pod_moves import Blocker, unhealthy_pods
 
@@ -83,13 +94,14 @@ def with_changes(
     blocked = {blocker.node for blocker in blockers}
     for change, own in islice(proposals.values(), MOST_TRIED):
         nodes = own if alone else blocked
-        before = [blocker.pod for blocker in blockers if blocker.node in nodes]
+        before = [*dict.fromkeys(blocker.pod for blocker in blockers if blocker.node in nodes)]
         drain = _Drain(scheduler, again, nodes, force)
         helpful += tried(drain, change, partial(_let_go, before))
-    helpful.sort(key=partial(cost, waiting=len(blockers)))
+    number = len({blocker.pod for blocker in blockers})
+    helpful.sort(key=partial(cost, waiting=number))
     texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])
     named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
-    return named, tuple([change for change in helpful if change.placed == len(blockers)])
+    return named, tuple([change for change in helpful if change.placed == number])
 
 
 def _let_go(before: Sequence[str], after: Collection[str]) -> Mapping[str, Any]:
@@ -113,9 +125,12 @@ class _Proposer:
 
     def of(self, blocker: Blocker, force: bool) -> Iterator[HelpfulChange]:
         """Yield what may let the pod of a blocker go."""
-        pod: Pod = self._client.get(Pod, *blocker.pod.split("/")[::-1])
-        budgets = self._budgets.blocking(pod)
-        if pod.metadata.controller() is None and not force:
+        pod = find_object(self._client, Pod, *blocker.pod.split("/")[::-1])
+        if pod is None or blocker.elsewhere:
+            yield self._copy_of(blocker.node)
+            return
+        budgets, owner = self._budgets.blocking(pod), pod.metadata.controller()
+        if owner is None and not force:
             yield HelpfulChange(Kind.SETTING, FORCE, (of_settings(lambda _: True),))
         elif len(budgets) > 1:
             yield from map(_without, budgets)
@@ -126,11 +141,31 @@ class _Proposer:
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
                 yield _more_replicas(workload)
         else:
-            node: Node = self._client.get(Node, blocker.node)
-            copy = self._copies.copy(node, f"{node.name}-copy")
-            yield HelpfulChange(
-                Kind.NODE, f"add a node like {node.name}", put(copy, *self._copies.parts(node, copy))
-            )
+            if owner is not None and owner.kind == Job.__name__:
+                yield from self._more_failures(pod, owner)
+            elif owner is not None and owner.kind == StatefulSet.__name__:
+                pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
+                own = (other for other in pods if other.metadata.controller() == owner)
+                yield from (_ready(other) for other in own if not is_healthy(other))
+            yield self._copy_of(blocker.node)
+
+    def _copy_of(self, name: str) -> HelpfulChange:
+        node: Node = self._client.get(Node, name)
+        copy = self._copies.copy(node, f"{name}-copy")
+        return HelpfulChange(Kind.NODE, f"add a node like {name}", put(copy, *self._copies.parts(node, copy)))
+
+    def _more_failures(self, pod: Pod, owner: OwnerReference) -> Iterator[HelpfulChange]:
+        """Yield a Job that lets all of its pods on a node fail."""
+        job = find_object(self._client, Job, owner.name, pod.namespace)
+        if job is None:
+            return
+        pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
+        its = [each for each in pods if refers_to(each.metadata.controller(), job)]
+        lost = sum(each.spec.node_name == pod.spec.node_name for each in its)
+        now, number = job.spec.backoff_limit, state_of(job, its).failed + lost
+        text = f"set backoffLimit of Job {job.key} to {number} (now {now})"
+        changed = replace(job, spec=replace(job.spec, backoff_limit=number))
+        yield HelpfulChange(Kind.LIMIT, text, put(changed))
 
 
 def _without(budget: PodDisruptionBudget) -> HelpfulChange:

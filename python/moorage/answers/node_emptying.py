@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
+from math import inf
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,15 +16,19 @@ from msgspec import UNSET, Meta, UnsetType
 from moorage.autoscalers.group_settings import NodeGroup
 from moorage.autoscalers.providers.instance_type import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
+from moorage.kube import Object
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
+from moorage.kube.model.workload import ControllerRevision
+from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
 from moorage.store import ObjectClient
 from moorage.table import Table, Tabular
 
@@ -31,8 +36,7 @@ from .asked_pods import checked_needs, free_amounts
 from .drain_blockers import with_changes
 from .nodes.node_room import Room
 from .nodes.paid_room import node_prices, price_fields
-from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
-from .room_for_all import RoomForAll
+from .pod_moves import Blocker, Move, Moved, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 PlanStatus = Annotated[str, Meta(extra_json_schema={"enum": [FOUND, IMPOSSIBLE, NOT_FOUND]})]
@@ -87,8 +91,8 @@ class NodeReport(Document, frozen=True, kw_only=True):
 class EmptyingPlan(Tabular):
     """A plan that empties nodes: in the given order, pod by pod.
 
-    The nodes of the plan are to be cordoned before its first move; another node that a pod leaves, while it
-    moves. After each move all pods are on nodes.
+    The nodes of the plan are to be cordoned before its first move, and drained in order; another node that a
+    pod leaves is to be cordoned while it moves.
 
     Attributes
     ----------
@@ -99,10 +103,9 @@ class EmptyingPlan(Tabular):
         The emptied nodes, in order, those that were empty already included. With "impossible" and "not
         found": those that can be emptied nevertheless.
     moves : tuple of Move
-        In order.
+        In order; also those of pods that are evicted for others.
     blockers : tuple of Blocker
-        Pods that prevent other nodes from being emptied. Of a node that is drained these are all, elsewhere
-        the first one.
+        Pods that prevent other nodes from being emptied.
     proof : str
         One sentence; "" unless `status` is "impossible".
     resource : str
@@ -198,44 +201,46 @@ class EmptyingPlan(Tabular):
 # ---- one node ----------------------------------------------------------------------------------------------
 
 
-def _empty(
-    scheduler: PodScheduler, mover: Mover, node: str, most: float, maker: RoomMaker | None = None
-) -> list[Move] | Blocker | None:
-    """Move the pods of a node away, by at most `most` moves: all of them, or none.
-
-    Returns a Blocker where one cannot be moved, None where there are too many.
-    """
-    return _move_all(scheduler, mover, node, mover.movable(node), most, maker)
+def _drained(scheduler: ChangingScheduler, mover: Mover, node: str, most: float = inf) -> Moved | None:
+    """Drain a node, if nothing stays there and every pod has a place then; None where that takes more than
+    `most` moves."""
+    with scheduler.transaction() as transaction:
+        moved = mover.drain(node)
+        if moved.blockers:
+            return moved
+        if len(moved.moves) > most:
+            return None
+        transaction.commit()
+    return moved
 
 
 def _move_all(
-    scheduler: PodScheduler, mover: Mover, node: str, pods: list[Pod], most: float, maker: RoomMaker | None
-) -> list[Move] | Blocker | None:
+    scheduler: ChangingScheduler, node: str, pods: list[Pod], most: float, maker: Mover | RoomMaker
+) -> Moved | None:
     """Move pods away from a node, by at most `most` moves, those that make room included: all of them, or
-    none; return the first that cannot be moved."""
+    none; None where there are too many."""
     if len(pods) > most:
         return None
-    for pod in pods:  # cheaper than to find out after moves of others
-        if why := mover.reason_to_stay(pod):
-            return Blocker(pod.key, node, why, True)
     moves = list[Move]()
     with scheduler.transaction() as transaction:
-        mover.cordon([node])
+        scheduler.cordon([node])
         for pod in pods:
-            move = mover.move(pod, node) if maker is None else maker.move(pod, node)
-            if isinstance(move, Blocker):
-                return move
-            moves += [move] if isinstance(move, Move) else move
+            moved = maker.move(pod, node)
+            if moved.blockers:
+                return moved
+            moves += moved.moves
             if len(moves) > most:
                 return None
         transaction.commit()
-    return moves
+    return Moved(moves, [], Counter())
 
 
 # ---- given nodes -------------------------------------------------------------------------------------------
 
 
-def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str] | None, force: bool) -> EmptyingPlan:
+def drain_plan(
+    scheduler: ChangingScheduler, nodes: str | int | Sequence[str] | None, force: bool
+) -> EmptyingPlan:
     """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
@@ -259,57 +264,36 @@ def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str] | None,
     return replace(plan, blockers=blockers, changes=changes)
 
 
-def _attempt(scheduler: PodScheduler, mover: Mover, node: str) -> tuple[list[Move], list[Blocker]]:
-    """Move the pods of a node away, if all can be moved; return the moves, and what keeps pods there."""
-    moves, blockers = list[Move](), list[Blocker]()
-    with scheduler.transaction() as whole:
-        mover.cordon([node])
-        for pod in mover.movable(node):
-            with scheduler.transaction() as step:
-                move = mover.move(pod, node)
-                if isinstance(move, Blocker):
-                    blockers.append(move)
-                else:
-                    moves.append(move)
-                    step.commit()
-        if not blockers:
-            whole.commit()
-    return moves, blockers
-
-
-def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+def _drain(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
     """Empty nodes that are cordoned together, those with few pods first, as long as one of them can be
     emptied."""
-    mover.cordon(selected)
-    proof = _lack_elsewhere(scheduler, mover, selected)
+    scheduler.cordon(selected)
     left = sorted(selected, key=lambda name: len(mover.movable(name)))
     order: list[str] = []
     moves: list[Move] = []
-    blockers: dict[str, list[Blocker]] = {}
+    tried: dict[str, Moved] = {}
     while left:
         before = len(order)
         for node in left:
-            done, blockers[node] = _attempt(scheduler, mover, node)
-            if not blockers[node]:
-                order.append(node)
-                moves += done
+            if (moved := _drained(scheduler, mover, node)) is not None:
+                tried[node] = moved
+                order += [] if moved.blockers else [node]
+                moves += [] if moved.blockers else moved.moves
         left = [node for node in left if node not in order]
         if len(order) == before:
             break
-    remaining = tuple(chain.from_iterable(blockers[node] for node in left))
+    remaining = tuple(chain.from_iterable(tried[node].blockers for node in left))
+    proof = _lack_elsewhere(scheduler, sum((tried[node].needs for node in left), Counter[str]()))
     status, proof = _status(remaining, proof)
     return EmptyingPlan(status, tuple(order), tuple(moves), remaining, proof)
 
 
-def _drain_each(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+def _drain_each(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
     """Empty each node alone."""
     blockers: dict[str, list[Blocker]] = {}
-    rooms = RoomForAll(scheduler, mover)
     for node in selected:
-        blockers[node] = []
-        if not rooms.is_for(node):
-            with scheduler.transaction():
-                blockers[node] = _attempt(scheduler, mover, node)[1]
+        with scheduler.transaction():
+            blockers[node] = mover.drain(node).blockers
     remaining = tuple(chain.from_iterable(blockers.values()))
     order = tuple([node for node, own in blockers.items() if not own])
     status, proof = _status(remaining)
@@ -335,14 +319,9 @@ def _selected(scheduler: PodScheduler, nodes: str | int | Sequence[str]) -> list
     return [name for name in order if name in wanted]
 
 
-def _lack_elsewhere(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> str:
-    """Return a proof that the schedulable nodes have not enough free, or ""."""
+def _lack_elsewhere(scheduler: PodScheduler, needs: Mapping[str, int]) -> str:
+    """Return a proof that the schedulable nodes have not enough free for what pods request, or ""."""
     others = _schedulable(scheduler)
-    needs: Counter[str] = Counter()
-    for node in selected:
-        for pod in mover.movable(node):
-            with suppress(RefusedError):  # such a pod blocks its node by itself
-                needs.update(checked_needs(scheduler, mover.made_again(pod)))
     for name, need in needs.items():
         free = int(free_amounts(scheduler, name)[others].sum())
         if need > free:
@@ -361,36 +340,36 @@ def _schedulable(scheduler: PodScheduler) -> list[int]:
 
 
 def _empty_some(
-    scheduler: PodScheduler, count: int, most: float, force: bool, makes_room: bool
+    scheduler: ChangingScheduler, count: int, most: float, force: bool, makes_room: bool
 ) -> EmptyingPlan:
     """Empty a number of nodes by at most `most` moves, those with few pods first; at last by moves between
     other nodes, too."""
     order: list[str] = []
     moves: list[Move] = []
-    blockers: dict[str, Blocker] = {}
+    blockers: dict[str, list[Blocker]] = {}
     rows = _schedulable(scheduler)
     if not 1 <= count <= len(rows):
         bounds = f"from 1 to {len(rows)}, the number of schedulable nodes"
         raise InputError(f"the number of nodes to empty must be {bounds}, not {count}")
     with scheduler.transaction():
         mover = Mover(scheduler, force)
-        proof = _lack_on_largest(scheduler, mover, rows, count)
+        proof = _lack_on_largest(scheduler, rows, count)
         makers = (None, RoomMaker(scheduler, mover)) if makes_room else (None,)
         for maker, node in [] if proof else product(makers, [*_by_load(scheduler, rows)]):
             if len(order) == count:
                 break
-            done = None if node in order else _empty(scheduler, mover, node, most - len(moves), maker)
-            if isinstance(done, Blocker):
-                blockers[node] = done
-            elif done is not None:
+            if node in order:
+                continue
+            left = most - len(moves)
+            if maker is None:
+                moved = _drained(scheduler, mover, node, left)
+            else:
+                moved = _move_all(scheduler, node, mover.movable(node), left, maker)
+            if moved is not None and moved.blockers:
+                blockers[node] = moved.blockers
+            elif moved is not None:
                 order.append(node)
-                moves += done
-        left = [node for node in blockers if node not in order and len(order) < count]
-        stay = (
-            tuple([blockers[node] for node in left])
-            if makes_room
-            else tuple(chain.from_iterable(_attempt(scheduler, mover, node)[1] for node in left))
-        )
+                moves += moved.moves
     if len(order) == count:
         plan = EmptyingPlan(FOUND, tuple(order), tuple(moves))
         if any(move.target in order for move in moves):  # else no pod moves onto a node that is emptied later
@@ -398,6 +377,7 @@ def _empty_some(
                 together = _drain(scheduler, Mover(scheduler, force), order)
             plan = together if together and len(together.moves) < len(moves) else plan
         return plan
+    stay = tuple(chain.from_iterable(own for node, own in blockers.items() if node not in order))
     status = IMPOSSIBLE if proof else NOT_FOUND
     return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 
@@ -410,7 +390,7 @@ def _by_load(scheduler: PodScheduler, rows: list[int]) -> Iterator[str]:
         yield table.row_name(rows[at])
 
 
-def _lack_on_largest(scheduler: PodScheduler, mover: Mover, rows: list[int], count: int) -> str:
+def _lack_on_largest(scheduler: PodScheduler, rows: list[int], count: int) -> str:
     """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
     table, left = scheduler.table, len(rows) - count
     names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
@@ -422,12 +402,16 @@ def _lack_on_largest(scheduler: PodScheduler, mover: Mover, rows: list[int], cou
     if not short:
         return ""
     needs: Counter[str] = Counter()
+    kinds: tuple[type[Object], ...] = (*MAKERS, ControllerRevision)
+    made_of = MadeOf(obj for kind in kinds for obj in scheduler.client.list(kind)[0])
+    admission = admission_of(scheduler.client)
     for row in rows:
         for pod in scheduler.cache.state.pods_of(row):
             if must_move(pod):
                 own = again = checked_needs(scheduler, pod)
-                with suppress(RefusedError):
-                    again = checked_needs(scheduler, mover.made_again(pod))
+                if (new := made_of.pod_like(pod)) is not None:
+                    with suppress(RefusedError):
+                        again = checked_needs(scheduler, admission.admit_uncharged(new))
                 needs.update({name: min(need, again.get(name, 0)) for name, need in own.items()})
     for name in short:
         if needs[name] > room[name]:
@@ -462,7 +446,7 @@ class Aim:
     force: bool
 
 
-def defragment(scheduler: PodScheduler, aim: Aim) -> EmptyingPlan:
+def defragment(scheduler: ChangingScheduler, aim: Aim) -> EmptyingPlan:
     """Return moves that free whole nodes or devices; see `Scheduler.defragment`."""
     if (aim.nodes is None) == (aim.gpus is None):
         raise InputError("defragment: give either nodes or gpus")
@@ -478,7 +462,7 @@ def defragment(scheduler: PodScheduler, aim: Aim) -> EmptyingPlan:
     return _free_devices(scheduler, aim, aim.gpus, most)
 
 
-def _free_devices(scheduler: PodScheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
+def _free_devices(scheduler: ChangingScheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
     """Free devices of one node by few moves."""
     rows, free = _schedulable(scheduler), free_amounts(scheduler, aim.resource)
     sizes = scheduler.table.column("allocatable", aim.resource)
@@ -488,7 +472,7 @@ def _free_devices(scheduler: PodScheduler, aim: Aim, wanted: int, most: float) -
         return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
     if total < wanted:
         return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(aim.resource, wanted, total))
-    blockers = dict[str, Blocker]()
+    blockers = dict[str, list[Blocker]]()
     with scheduler.transaction():
         mover = Mover(scheduler, aim.force)
         choices = [
@@ -498,23 +482,25 @@ def _free_devices(scheduler: PodScheduler, aim: Aim, wanted: int, most: float) -
             for users in _users(scheduler, mover, row, aim.resource, wanted - int(free[row]))
         ]
         choices.sort(key=lambda each: each[0])  # stable: in list order
-        for maker, (_, name, users) in product((None, RoomMaker(scheduler, mover)), choices):
-            done = _move_all(scheduler, mover, name, users, most, maker)
-            if isinstance(done, Blocker):
-                blockers.setdefault(name, done)
-            elif done is not None:
-                return EmptyingPlan(FOUND, (name,), tuple(done), resource=aim.resource)
-    return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers.values()))
+        makers: tuple[Mover | RoomMaker, ...] = mover, RoomMaker(scheduler, mover)
+        for maker, (_, name, users) in product(makers, choices):
+            moved = _move_all(scheduler, name, users, most, maker)
+            if moved is not None and moved.blockers:
+                blockers.setdefault(name, moved.blockers)
+            elif moved is not None:
+                return EmptyingPlan(FOUND, (name,), tuple(moved.moves), resource=aim.resource)
+    return EmptyingPlan(NOT_FOUND, (), (), tuple(chain.from_iterable(blockers.values())))
 
 
-def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need: int) -> Iterator[list[Pod]]:
+def _users(
+    scheduler: ChangingScheduler, mover: Mover, row: int, resource: str, need: int
+) -> Iterator[list[Pod]]:
     """Yield pods on a row that together use so many devices: few of them, and small ones."""
     shapes = scheduler.cache.state.classes
     uses = [
         (use, pod)
         for pod in mover.movable(str(scheduler.table.row_name(row)))
-        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0))
-        and not mover.reason_to_stay(pod)
+        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0)) and mover.may_leave(pod)
     ]
     largest = sorted(uses, key=lambda each: -each[0])
     for order in (largest, largest[::-1]):

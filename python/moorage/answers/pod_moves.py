@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
-from moorage.cluster import PodScheduler
-from moorage.cluster.node_changes import NO_CONTROLLER, mark_unschedulable, stays
-from moorage.controllers.store_control import admission_of
+from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.cluster.cluster_changes import empty_nodes
+from moorage.cluster.node_changes import LASTING, reason_to_stay, stays
 from moorage.document import Document
+from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, ScheduleResult
 from moorage.errors import examples
-from moorage.kube import Object, PodDisruptionBudget
-from moorage.kube.admission.request import RefusedError
+from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.workload import ControllerRevision
-from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets
-from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
-from moorage.kube.workloads.ownership import is_healthy
-from moorage.store import ObjectStore
+from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.kube.workloads.ownership import FINISHED, is_healthy
+from moorage.store import find_object
 
-from .asked_pods import FIXED, as_template, checked_needs, make_again, node_verdicts, reason_not_scheduled
+from .asked_pods import FIXED, as_template, checked_needs, node_verdicts
+from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPod, HomelessPods, noting_victims
 
-SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
+FINALIZERS = "it is being deleted and stays, as it has finalizers"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
-_BUDGET = 'PodDisruptionBudget "{}" needs {} healthy pods and has {}: it allows no disruption'
 LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
 
 
@@ -41,7 +39,7 @@ class Move(Document, frozen=True):
 
 
 class Blocker(Document, frozen=True):
-    """A pod that prevents its node from being emptied."""
+    """A pod that prevents a node from being emptied."""
 
     pod: str
     """``namespace/name``."""
@@ -49,13 +47,17 @@ class Blocker(Document, frozen=True):
     reason: str
     lasts: bool
     """Whether no order of moves changes that."""
+    elsewhere: bool = False
+    """Whether it is no pod of the node, but one that has no place then: it waits, or is evicted for a pod of
+    the node."""
     changes: tuple[str, ...] = ()
     """What lets the pod go, each change tried alone; for nodes that are drained."""
 
     @property
     def text(self) -> str:
         """The blocker in one line."""
-        return f"{self.pod} cannot leave {self.node}: {self.reason}"
+        verb = "has no node without" if self.elsewhere else "cannot leave"
+        return f"{self.pod} {verb} {self.node}: {self.reason}"
 
 
 def unhealthy_pods(pods: Iterable[Pod], selectors: BudgetSelectors, budget: PodDisruptionBudget) -> list[Pod]:
@@ -76,24 +78,39 @@ def pods_to_move(scheduler: PodScheduler, node: str) -> list[Pod]:
     return [] if row is None else [pod for pod in state.pods_of(row) if must_move(pod)]
 
 
+class Moved(NamedTuple):
+    """What becomes of pods that are evicted.
+
+    Attributes
+    ----------
+    moves : list of Move
+        In order; also of pods that were evicted for them.
+    blockers : list of Blocker
+        What stays, and what has no place then.
+    needs : Counter of str
+        What the pods that come in their place request.
+    """
+
+    moves: list[Move]
+    blockers: list[Blocker]
+    needs: Counter[str]
+
+
 class Mover:
-    """Moves pods inside a transaction.
+    """Evicts pods by the verbs of a change, and sees what becomes of them. Inside a transaction.
 
     Parameters
     ----------
     scheduler : Scheduler
         In a transaction.
     force : bool
-        Whether pods without a controller may be moved; somebody has to make them again.
+        Whether pods without a controller are evicted; somebody makes them again.
     """
 
-    def __init__(self, scheduler: PodScheduler, force: bool) -> None:
+    def __init__(self, scheduler: ChangingScheduler, force: bool) -> None:
         self._scheduler, self._force = scheduler, force
-        self._store = cast(ObjectStore, scheduler.client)
-        self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
-        self._admission, self._unready = admission_of(self._store), dict[str, str]()
-        kinds: tuple[type[Object], ...] = (*MAKERS, ControllerRevision)
-        self._made_of = MadeOf(obj for kind in kinds for obj in self._store.list(kind)[0])
+        with scheduler.transaction():
+            self._homeless = HomelessPods(scheduler)
 
     def movable(self, node: str) -> list[Pod]:
         """Return the pods that have to leave a node: higher priority first, then larger."""
@@ -104,95 +121,125 @@ class Mover:
             pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
         )
 
-    def cordon(self, nodes: Iterable[str], value: bool = True) -> None:
-        """Make nodes unschedulable, or schedulable again."""
-        mark_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
-        self._scheduler.sync()
+    def may_leave(self, pod: Pod) -> bool:
+        """Whether a pod may be evicted now."""
+        return not (reason_to_stay(pod, self._force) or self._selectors().blocking(pod))
 
-    def reason_to_stay(self, pod: Pod) -> str:
-        """Return why a pod cannot be evicted and made again; "" if it can.
+    def drain(self, node: str) -> Moved:
+        """Drain a node as far as that goes, and place its pods."""
 
-        Budgets count by the disruptions that they allow now: moves follow one another, and each pod runs
-        again before the next one is evicted.
-        """
-        if pod.metadata.controller() is None and not self._force:
-            return NO_CONTROLLER
-        controllers = self._scheduler.controllers
-        if controllers is not None and controllers.kubelets.grace_of_eviction(pod):
+        def drained() -> tuple[dict[str, str], list[ScheduleResult]]:
+            emptied = empty_nodes(self._scheduler, [node], self._force)
+            return emptied.kept, emptied.results
+
+        return self._seen(node, self.movable(node), drained)
+
+    def move(self, pod: Pod, node: str) -> Moved:
+        """Evict one pod of a node, which is unschedulable, and place it."""
+
+        def evicted() -> tuple[dict[str, str], list[ScheduleResult]]:
+            if why := reason_to_stay(pod, self._force):
+                return {pod.full_name: why}, []
+            kept = self._scheduler.evict([pod]).kept
+            return kept, [] if kept else [self._scheduler.run()]
+
+        return self._seen(node, [pod], evicted)
+
+    def _seen(
+        self, node: str, pods: list[Pod], act: Callable[[], tuple[dict[str, str], list[ScheduleResult]]]
+    ) -> Moved:
+        """Return what becomes of the pods of a node by what takes them from it: the pods that it keeps, with
+        the reasons, and the results of runs."""
+        scheduler, selectors, pending = self._scheduler, self._selectors(), {*self._scheduler.pods.pending}
+        with noting_victims(scheduler) as victims:
+            kept, results = act()
+            blockers = [
+                Blocker(pod.key, node, why + self._not_ready(selectors, pod), _lasts(selectors, pod, why))
+                for pod in pods
+                if (why := kept.get(pod.full_name))
+            ]
+            gone = [pod for pod in pods if pod.full_name not in kept]
+            blockers += [Blocker(pod.key, node, why, True) for pod in gone if (why := self._why_left(pod))]
+            named = {blocker.pod for blocker in blockers}
+            gone = [pod for pod in gone if pod.key not in named]
+            if alone := [as_template(pod) for pod in gone if pod.metadata.controller() is None]:
+                scheduler.apply(alone)
+                results.append(scheduler.run())
+        later = {blocker.pod for blocker in blockers if not blocker.lasts}
+        moves, needs, left = list[Move](), Counter[str](), _Predecessors([*gone, *victims])
+        own = {pod.metadata.uid for pod in gone}
+        for key, target in ((key, to) for result in results for key, to in result.placements.items()):
+            new = find_object(scheduler.client, Pod, *key.split("/")[::-1])
+            if key in pending or new is None or (old := left.take(new)) is None:
+                continue
+            moves.append(Move(old.key, old.spec.node_name, target))
+            if old.metadata.uid in own:
+                needs.update(checked_needs(scheduler, new))
+            if scheduler.client.get(Node, target).spec.unschedulable:
+                blockers.append(Blocker(old.key, node, TOLERATES, False))
+        made = [*victims, *(pod for pod in gone if pod.metadata.controller() is not None)]
+        for each in self._homeless.after(made, results[-1]) if results else ():
+            old = left.take(each.pod)
+            is_own = old is not None and old.metadata.uid in own
+            key = each.pod.key if old is None else old.key
+            if key not in named:
+                lasts = is_own and self._is_lasting(each)
+                blockers.append(Blocker(key, node, each.why, lasts, not is_own))
+            if is_own and each.problem == UNSCHEDULABLE:
+                needs.update(checked_needs(scheduler, each.pod))
+        return Moved(moves, sorted(blockers, key=lambda blocker: blocker.pod in later), needs)
+
+    def _why_left(self, pod: Pod) -> str:
+        """Return why a pod is on its node still, though it was evicted; "" for one that is gone, or takes no
+        room while its controller makes another."""
+        stored = find_object(self._scheduler.client, Pod, pod.name, pod.namespace)
+        if stored is None or stored.metadata.uid != pod.metadata.uid:
+            return ""
+        if stored.status.phase not in FINISHED:
             return LOST
-        budgets = self._budgets.blocking(pod)
-        if len(budgets) > 1:
-            return SEVERAL
-        for budget in budgets:
-            status = budget.status
-            numbers = _BUDGET.format(budget.name, status.desired_healthy, status.current_healthy)
-            return numbers + self._not_ready(budget)
-        try:
-            why = reason_not_scheduled(self._scheduler, self.made_again(pod))
-        except RefusedError as error:
-            why = str(error)
-        return f"not scheduled again: {why}" if why else ""
+        return FINALIZERS if pod.metadata.controller() is None else ""
 
-    def budgets_of(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
-        """Return the budgets that count an eviction of a pod."""
-        return () if ignores_budgets(pod) else self._budgets.of(pod)
+    def _selectors(self) -> BudgetSelectors:
+        return BudgetSelectors(self._scheduler.client.list(PodDisruptionBudget)[0])
 
-    def _not_ready(self, budget: PodDisruptionBudget) -> str:
-        """Return which pods of a budget are not ready, as the end of a sentence; "" for none."""
-        if budget.key not in self._unready:
-            pods = unhealthy_pods(self._store.list(Pod)[0], self._budgets, budget)
-            names = examples([pod.key for pod in pods], 3)
-            self._unready[budget.key] = f"; not ready: {names}" if pods else ""
-        return self._unready[budget.key]
+    def _not_ready(self, selectors: BudgetSelectors, pod: Pod) -> str:
+        """Return which pods of the budget that keeps a pod are not ready, as the end of a sentence; "" for
+        none."""
+        budgets = selectors.blocking(pod)
+        listed: list[Pod] = self._scheduler.client.list(Pod)[0] if len(budgets) == 1 else []
+        names = [each.key for budget in budgets for each in unhealthy_pods(listed, selectors, budget)]
+        return f"; not ready: {examples(names, 3)}" if names else ""
 
-    def made_again(self, pod: Pod) -> Pod:
-        """Return the pod that takes the place of one: as its controller makes it, and as it is admitted.
-        Quotas do not count, since the first pod is gone by then.
+    def _is_lasting(self, homeless: HomelessPod) -> bool:
+        """Whether no order of moves gives a pod a place."""
+        if homeless.problem == UNSCHEDULABLE:
+            return fits_nowhere_else(self._scheduler, homeless.pod)
+        return homeless.problem in (EVICTED, REFUSED, GATED, OTHER_SCHEDULER)
 
-        Returns
-        -------
-        Pod
-            Of the same name; with the same spec if its template is not known.
 
-        Raises
-        ------
-        RefusedError
-            The API server refuses it.
-        """
-        again, pod_made = as_template(pod), self._made_of.pod_like(pod)
-        if pod_made is None:
-            return again
-        new = self._admission.admit_uncharged(
-            replace(pod_made, metadata=replace(pod_made.metadata, name=pod.name))
-        )
-        return replace(again, metadata=replace(again.metadata, labels=new.metadata.labels), spec=new.spec)
+def _lasts(selectors: BudgetSelectors, pod: Pod, why: str) -> bool:
+    """Whether the reason to keep a pod lasts: a budget that allowed a disruption before the drain may do so
+    again."""
+    return why in LASTING or bool(selectors.blocking(pod)) or not selectors.of(pod)
 
-    def move(self, pod: Pod, node: str) -> Move | Blocker:
-        """Move a pod from its node to the one that the scheduler chooses. A pod for which others would be
-        evicted cannot be moved.
 
-        Parameters
-        ----------
-        node : str
-            Is unschedulable.
+class _Predecessors:
+    """Finds the pods in whose place others come: those of the same name, or else of the same controller."""
 
-        Returns
-        -------
-        Move or Blocker
-            With a Blocker, the pod is on no node.
-        """
-        why = self.reason_to_stay(pod)
-        if why:
-            return Blocker(pod.key, node, why, True)
-        (new,) = make_again(self._scheduler, [self.made_again(pod)])
-        self._scheduler.sync()
-        result = self._scheduler.schedule_pods([new])
-        if result.failure is None:
-            target = str(result.nodes[0])
-            if self._store.get(Node, target).spec.unschedulable:
-                return Blocker(pod.key, node, TOLERATES, False)
-            return Move(pod.key, node, target)
-        return Blocker(pod.key, node, result.failure.search_message, fits_nowhere_else(self._scheduler, new))
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._left = {pod.metadata.uid: pod for pod in pods}
+
+    def take(self, new: Pod) -> Pod | None:
+        """Return the pod in whose place one comes, once; None if there is none."""
+        owner = self._owner(new)
+        same = [old for old in self._left.values() if old.key == new.key]
+        same += [old for old in self._left.values() if owner is not None and self._owner(old) == owner]
+        return self._left.pop(same[0].metadata.uid) if same else None
+
+    @staticmethod
+    def _owner(pod: Pod) -> tuple[str, str, str] | None:
+        owner = pod.metadata.controller()
+        return None if owner is None else (pod.namespace, owner.kind, owner.name)
 
 
 def fits_nowhere_else(scheduler: PodScheduler, pod: Pod) -> bool:
@@ -229,50 +276,45 @@ class RoomMaker:
         In a transaction.
     """
 
-    def __init__(self, scheduler: PodScheduler, mover: Mover) -> None:
+    def __init__(self, scheduler: ChangingScheduler, mover: Mover) -> None:
         self._scheduler, self._mover, self._tries = scheduler, mover, 0
 
-    def move(self, pod: Pod, node: str) -> list[Move] | Blocker:
+    def move(self, pod: Pod, node: str) -> Moved:
         """Move a pod, after others if need be: all of them, or none.
 
         Parameters
         ----------
         node : str
-            Is unschedulable.
-
-        Returns
-        -------
-        list of Move or Blocker
-            A node that a pod leaves is unschedulable meanwhile.
+            Is unschedulable, as a node is that a pod leaves for this one.
         """
         with self._scheduler.transaction() as transaction:
             self._tries += 1
-            move = self._mover.move(pod, node)
-            if isinstance(move, Move):
+            moved = self._mover.move(pod, node)
+            if not moved.blockers:
                 transaction.commit()
-                return [move]
-        if not move.lasts:
+                return moved
+        if not any(blocker.lasts for blocker in moved.blockers):
             for other, smaller in self._rooms(pod):
                 with self._scheduler.transaction() as transaction:
                     moves = self._after(pod, node, other, smaller)
                     if moves:
                         transaction.commit()
-                        return moves
-        return move
+                        return Moved(moves, [], Counter())
+        return moved
 
     def _after(self, pod: Pod, node: str, other: str, smaller: list[Pod]) -> list[Move]:
         """Move a pod to another node, or elsewhere, after smaller ones have left that node; return no moves
         where one of them has no place."""
         moves = list[Move]()
-        self._mover.cordon([other])
+        self._scheduler.cordon([other])
         for leaving in smaller:
-            move = self.move(leaving, other)
-            if isinstance(move, Blocker):
+            moved = self.move(leaving, other)
+            if moved.blockers:
                 return []
-            moves += move
-        self._mover.cordon([other], False)
+            moves += moved.moves
+        self._scheduler.uncordon([other])
         last = self._mover.move(pod, node)
-        return [*moves, last] if isinstance(last, Move) else []
+        return [] if last.blockers else [*moves, *last.moves]
 
     def _rooms(self, pod: Pod) -> Iterator[tuple[str, list[Pod]]]:
         """Yield schedulable nodes, and few smaller pods of each without which it has room for a pod: first
@@ -305,7 +347,7 @@ class RoomMaker:
         ]
         smaller.sort(key=lambda each: -min(min(each[1].get(name, 0) / n, 1.0) for name, n in lacking.items()))
         for pod, own in smaller:
-            if any(own.get(name) for name in lacking) and not self._mover.reason_to_stay(pod):
+            if any(own.get(name) for name in lacking) and self._mover.may_leave(pod):
                 leaving.append(pod)
                 lacking = {name: n - own.get(name, 0) for name, n in lacking.items() if n > own.get(name, 0)}
             if not lacking:

@@ -389,10 +389,12 @@ class Scheduler(ChangingScheduler):
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
         pods that prevent it, and what lets them go.
 
-        Each pod is evicted, made again as it was, and scheduled, one after the other, while all nodes of the
-        plan are cordoned. Pods of DaemonSets and static pods stay. A pod without a controller is not moved
-        unless `force`, nor one whose PodDisruptionBudget allows no disruption now. No pod is evicted for
-        another one. Pending pods are ignored.
+        The nodes are cordoned, and then drained one after the other, as by `drain`, `run` and `evict`:
+        controllers make pods again, and a run places them, with the pending ones, and with evictions. A node
+        counts as emptied where no pod stays, but those of DaemonSets and static ones, and every pod has a
+        place that had one: also those that were evicted for others, and that waited and had found a place.
+        A pod that nobody makes again, as its Job fails, keeps its node, and so does one without a controller,
+        unless `force`.
 
         Parameters
         ----------
@@ -430,8 +432,8 @@ class Scheduler(ChangingScheduler):
     ) -> EmptyingPlan:
         """Return moves that free whole nodes, or a number of devices on one node.
 
-        The rules for moves are as in `drain_plan`. Where a pod finds no place, smaller pods leave another
-        node first, which is cordoned meanwhile.
+        Pods are evicted one by one, and what counts is as in `drain_plan`. Where a pod finds no place,
+        smaller pods leave another node first, which is cordoned meanwhile.
 
         Parameters
         ----------

@@ -18,21 +18,18 @@ from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.scaling_rounds import grow
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import NAME, get, parsed
-from moorage.cluster.node_changes import NO_CONTROLLER
-from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document, Positive
-from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, TERMINATING, WAITING, problem_of
+from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, TERMINATING, WAITING
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.kind_table import replacement
 from moorage.kube.workloads.ownership import Workloads
 from moorage.table import Table, Tabular
 
-from .asked_pods import make_again
+from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPod, HomelessPods, noting_victims
 from .nodes.node_room import grouped_rows
 from .pod_moves import pods_to_move
 
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
 
 NODE = "node"
 """Stands for each node by itself."""
-UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
 PROBLEMS = [UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING, NOT_STARTED, EVICTED, REFUSED]
 
 
@@ -363,22 +359,18 @@ class _DomainLosses:
     detaches: bool = field(init=False, default=False)
     _autoscaling: AutoscalerSettings | None = field(init=False, default=None)
     _is_asked: Callable[[Pod], bool] = field(init=False)
-    _before: set[str] = field(init=False)
-    _unmade: int = field(init=False)
+    _homeless: HomelessPods = field(init=False)
     _workloads: Workloads = field(init=False)
 
     def __post_init__(self) -> None:
         scheduler = self.scheduler
-        result = scheduler.run()
-        self._before = {*result.unschedulable, *result.skipped}
-        unmade = self._not_made()
-        self._unmade = len(unmade)
+        self._homeless = HomelessPods(scheduler)
         self._workloads = workloads_of(scheduler.client)
         self._is_asked = asked_about(scheduler, self.question.only)
-        without = [pod for pod, _, _ in unmade]
+        without = [each.pod for each in self._homeless.unmade]
         if self.question.before is not None:
-            without += [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in self._before]
-        self.waiting = Counter(_name(self._lost(pod, "", "")) for pod in without)
+            without += [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in self._homeless.before]
+        self.waiting = Counter(_name(self._lost(HomelessPod(pod, "", ""))) for pod in without)
 
     def fullest_first(self) -> list[str]:
         """Return the domains by the largest share that their pods have of a resource of the cluster."""
@@ -407,8 +399,12 @@ class _DomainLosses:
         self._autoscaling = autoscaling if autoscaling is None else autoscaling.without(label, names)
         with self.scheduler.transaction():
             self.scheduler.remove_nodes(nodes)
-            without = self._place_elsewhere(moving)
-            lost = tuple([self._lost(*each) for each in without if self._matters(each[0])])
+            with noting_victims(self.scheduler) as victims:
+                result = self._run()
+            homeless = self._homeless.after([*moving, *victims], result)
+            lost = tuple([self._lost(each) for each in homeless if self._matters(each.pod)])
+            controllers = self.scheduler.controllers
+            self.detaches |= controllers is not None and bool(controllers.attachments.lost)
         return Loss(names, len(nodes), len(moving), lost) if lost else None
 
     def number_lost(self, names: tuple[str, ...]) -> Counter[str]:
@@ -436,87 +432,20 @@ class _DomainLosses:
         )
         return not budgets or not all(hold)
 
-    def _place_elsewhere(self, gone: list[Pod]) -> list[tuple[Pod, str, str]]:
-        """Place lost pods elsewhere, and what is evicted for them; return those without a place, why they
-        have none, and this reason in a word.
+    def _run(self) -> ScheduleResult:
+        """Place pods elsewhere, also on nodes that come."""
+        results = [self.scheduler.run()]
 
-        It ends: each round makes pods of lower priority again than those that were placed in the one before.
-        """
-        scheduler = self.scheduler
-        lost = []
-        while True:
-            evicted: list[Pod] = []
-            lost += [(pod, NO_CONTROLLER, EVICTED) for pod in gone if pod.metadata.controller() is None]
-            self._make_again(gone)
-            result = self._run(evicted)
-            gone = evicted
-            if not any(self._is_ours(pod) or pod.metadata.controller() is None for pod in gone):
-                break
-        lost += [
-            (scheduler.client.get(Pod, *key.split("/")[::-1]), why, problem)
-            for key, why, problem in self._failed(result)
-        ]
-        return lost + self._not_made()[self._unmade :]
-
-    def _run(self, evicted: list[Pod]) -> ScheduleResult:
-        """Run the scheduler, and note the pods that it evicts."""
-        callbacks = self.scheduler.handle.on_eviction
-
-        def note(victims: Sequence[Pod], node: str, preemptor: object) -> None:
-            evicted.extend(victims)
-
-        callbacks.append(note)
-        try:
-            results = [self.scheduler.run()]
-
-            def again() -> ScheduleResult:
-                results.append(self.scheduler.run())
-                return results[-1]
-
-            if self._autoscaling is not None:
-                grow(self.scheduler, self._autoscaling, results[0], again)
+        def again() -> ScheduleResult:
+            results.append(self.scheduler.run())
             return results[-1]
-        finally:
-            callbacks.remove(note)
 
-    def _is_ours(self, pod: Pod) -> bool:
-        """Whether a pod has a controller that is not simulated, so that it is made again here."""
-        owner, controllers = pod.metadata.controller(), self.scheduler.controllers
-        if owner is None or controllers is None:
-            return owner is not None
-        return not controllers.has(owner, pod.namespace) and replacement(pod) is None
+        if self._autoscaling is not None:
+            grow(self.scheduler, self._autoscaling, results[0], again)
+        return results[-1]
 
-    def _make_again(self, gone: Sequence[Pod]) -> None:
-        """Make pods again as their controllers would."""
-        scheduler = self.scheduler
-        missing = [pod for pod in gone if self._is_ours(pod)]
-        if missing:
-            make_again(scheduler, missing)
-            scheduler.sync()
-
-    def _failed(self, result: ScheduleResult) -> Iterator[tuple[str, str, str]]:
-        """Yield the pods without a node that had one, why, and this in a word."""
-        for key, failure in result.unschedulable.items():
-            if key not in self._before:
-                yield key, failure.search_message, UNSCHEDULABLE
-        for key, why in result.skipped.items():
-            if key not in self._before:
-                yield key, f"not scheduled: {why}", problem_of(why)
-        controllers = self.scheduler.controllers
-        if controllers is not None and (attachments := controllers.attachments).holders:
-            self.detaches = self.detaches or bool(attachments.lost)
-            for key, node in result.placements.items():
-                pod = self.scheduler.client.get(Pod, *key.split("/")[::-1])
-                if why := attachments.multi_attach_error(pod, node):
-                    yield key, why, NOT_STARTED
-
-    def _not_made(self) -> list[tuple[Pod, str, str]]:
-        """Return the pods that controllers cannot make now, why, and this in a word."""
-        awaited = [(pod, why_awaited(pod), WAITING) for pod in self.scheduler.awaited_pods()]
-        refused = (each for each in self.scheduler.refused_pods() if not each.is_old_template)
-        return [*awaited, *((each.pod, each.message, REFUSED) for each in refused)]
-
-    def _lost(self, pod: Pod, why: str, problem: str) -> LostPod:
+    def _lost(self, homeless: HomelessPod) -> LostPod:
+        pod, why, problem = homeless
         return LostPod(pod.key, self._workloads.of(pod).text, why, problem)
 
 

@@ -423,8 +423,8 @@ class ConsolidationRounds:
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
         new_nodes, _ = karpenter.make(command.new_claims(), len(self.steps) + 1)
-        _, unfinished = empty_nodes(scheduler, names, force=True)
-        kept = {name.removeprefix("Pod "): why for name, why in unfinished.items()}
+        stay = empty_nodes(scheduler, names, force=True).kept
+        kept = {name.removeprefix("Pod "): why for name, why in stay.items()}
         stuck = {there[key].spec.node_name for key in kept if key in there}
         remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
         karpenter.marked |= stuck

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from moorage.arguments import typed
+from moorage.engine.scheduler import ScheduleResult
 from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, either, located, nearest_or_known, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
@@ -33,6 +34,7 @@ from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 from .apply_objects import apply as apply_objects
 from .change import Change, get, preemptions, select_nodes, select_objects, workloads_named
 from .node_changes import (
+    LASTING,
     add_copies,
     delete_nodes,
     evict_pods,
@@ -482,9 +484,9 @@ class ChangingScheduler(PodScheduler):
         parts = [self.add_nodes(1, name) for name in old[:surge]]
         for at in range(0, len(old), at_once):
             names = old[at : at + at_once]
-            emptied, kept = empty_nodes(self, names)
-            parts += emptied
-            if kept:
+            emptied = empty_nodes(self, names)
+            parts += emptied.changes
+            if kept := emptied.kept:
                 stay = number_of(len(kept), "pod stays", "pods stay")
                 why = f"it is not reached, as {stay} on {either(names)}"
                 waiting = {f"Node {left}": why for left in old[at + at_once :]}
@@ -617,23 +619,31 @@ class ChangingScheduler(PodScheduler):
         return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
 
-def empty_nodes(
-    scheduler: ChangingScheduler, nodes: Sequence[str], force: bool = False
-) -> tuple[list[Change], dict[str, str]]:
-    """Drain nodes, and place their pods, until all are gone or none can go; return what was done, and why
-    pods stay.
+class Emptied(NamedTuple):
+    """What was done to empty nodes, which pods stay, and why, and what the runs came to."""
+
+    changes: list[Change]
+    kept: dict[str, str]
+    results: list[ScheduleResult]
+
+
+def empty_nodes(scheduler: ChangingScheduler, nodes: Sequence[str], force: bool = False) -> Emptied:
+    """Drain nodes, and place their pods, until all are gone or none can go.
 
     It ends: each round evicts a pod that stayed before.
     """
-    parts = [scheduler.drain(nodes, force=force)]
-    while kept := parts[-1].unfinished:
-        parts.append(preemptions(scheduler.run()))
+    changes, results = [scheduler.drain(nodes, force=force)], [scheduler.run()]
+    kept = changes[0].unfinished
+    while later := {name for name, why in kept.items() if why not in LASTING}:
         pods: list[Pod] = scheduler.client.list(Pod)[0]
-        parts.append(scheduler.evict([pod for pod in pods if pod.full_name in kept]))
-        if not parts[-1].deleted:
-            return parts, parts[-1].unfinished
-    parts.append(preemptions(scheduler.run()))
-    return parts, {}
+        again = scheduler.evict([pod for pod in pods if pod.full_name in later])
+        if not again.deleted:
+            break
+        changes += [preemptions(results[-1]), again]
+        results.append(scheduler.run())
+        left = {pod.full_name for pod in pods}.difference(again.deleted)
+        kept = {name: again.kept.get(name, why) for name, why in kept.items() if name in left}
+    return Emptied([*changes, preemptions(results[-1])], kept, results)
 
 
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:

@@ -10,6 +10,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
+from moorage.controllers.cluster_controllers import NO_CONTROLLER
 from moorage.controllers.store_control import admission_of
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.engine.preemption.eviction_units import priority_of
@@ -29,6 +30,7 @@ from moorage.kube import (
     Taint,
 )
 from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.policy.silent_webhooks import EVICTION
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
@@ -39,7 +41,7 @@ from moorage.kube.read.object_defaults import defaults
 from moorage.kube.workloads.daemon_pods import pinned_spec, should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod, find_object
+from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore, evict_pod, find_object
 
 from .change import DAEMON, MIRROR, Change, with_own_uids
 
@@ -458,7 +460,6 @@ def labelled(obj: Object, changes: Sequence[str]) -> Object:
 
 _CORDON = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-NO_CONTROLLER = "no controller would replace it"
 LOCAL_DATA = "has local data (emptyDir)"
 LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
 """Reasons to stay that time does not change; budgets may allow an eviction later."""
@@ -513,6 +514,8 @@ def evict_pods(
         if not why:
             try:
                 if respect_budgets:
+                    if isinstance(client, ObjectStore):
+                        client.ask_webhooks([pod], EVICTION)
                     evict_pod(client, pod, grace_of(pod))
                 else:
                     client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=grace_of(pod))

@@ -8,7 +8,6 @@ passes in none of their steps, except for `minReadySeconds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from math import inf
 from typing import Any, cast
 
@@ -43,6 +42,7 @@ from moorage.kube.workloads.deployment_rollout import (
     next_children,
 )
 from moorage.kube.workloads.input_facts import is_coming, progressing, unready_templates
+from moorage.kube.workloads.job_state import why_no_more
 from moorage.kube.workloads.kind_table import replacement
 from moorage.kube.workloads.missing_pods import create_missing, written_revision
 from moorage.kube.workloads.ownership import (
@@ -53,7 +53,7 @@ from moorage.kube.workloads.ownership import (
     refers_to,
 )
 from moorage.kube.workloads.revisions import is_updated, mark_of
-from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
+from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 from moorage.store.protocol import overwrite
@@ -70,8 +70,10 @@ from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
+_REPLICATED = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
 """The kinds whose controllers make the workloads that make the pods."""
+NO_CONTROLLER = "no controller would replace it"
 LATER = 1 << 62
 """The version of workloads that nobody has written: they follow those that were, in the order of events."""
 
@@ -111,7 +113,12 @@ class ClusterControllers(SavedFields):
         self._single: dict[str, Pod] = {}  # pods of files that have their turn among workloads
         self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
         self._deleted: list[Object] = []  # whose dependents are to be deleted
-        self._replacements: list[Pod] = []  # pods that operators make in place of those that are gone
+        # Pods that are gone, with those that operators make in their place; the UIDs of the former of which
+        # none was made, with what the API server says.
+        self._replacements: list[tuple[Pod, Pod]] = []
+        self._refused: dict[str, str] = {}
+        self._absent = frozenset[str]()  # workloads that pods name and that were not read: by their paths
+        self._has_namespaces = False  # whether any was read; else each counts as there
         self._going: set[str] = set()  # UIDs of pods whose replacements were made when the cluster was read
         self._copies: dict[str, Indexer[Any]] = {
             name: informers.informer(kind).indexer for name, kind in KINDS.items()
@@ -131,7 +138,7 @@ class ClusterControllers(SavedFields):
         groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
         self.claims = ClaimProtection(client, pods, claims, groups)
         self.attachments = AttachDetachController(client, informers, pods, self.kubelets, gates.release)
-        children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        children = (self._copies[kind] for kind in _REPLICATED)
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
             copy.add_index(OWNER, by_owner, is_lasting=True)
@@ -178,10 +185,17 @@ class ClusterControllers(SavedFields):
         }
         self.budgets.start()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
+        self._has_namespaces = bool(namespaces)
         self._deleted += [
             namespace for namespace in namespaces if namespace.metadata.deletion_timestamp is not None
         ]
         pods = self.control.pods.values()
+        owners = {(owner, pod.namespace) for pod in pods if (owner := pod.metadata.controller()) is not None}
+        self._absent = frozenset(
+            path(owner.kind, namespace, owner.name)
+            for owner, namespace in owners
+            if owner.kind in _REPLICATED and not self.has(owner, namespace)
+        )
         rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
         self.control.unready = unready_templates(pods, rollouts)
         attaches = self.attachments.is_needed
@@ -203,7 +217,9 @@ class ClusterControllers(SavedFields):
     # ---- transactions --------------------------------------------------------------------------------------
 
     fields = (
-        *("_changed", "_nodes", "_deleted", "_replacements", "_going", "control", "availability"),
+        *("_changed", "_nodes", "_deleted", "_replacements", "_refused", "_absent"),
+        *("_has_namespaces", "_going"),
+        *("control", "availability"),
         *("budgets", "claims", "jobs", "kubelets", "attachments"),
     )
 
@@ -229,10 +245,19 @@ class ClusterControllers(SavedFields):
             self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
 
     def note_lost_pod(self, pod: Pod) -> None:
-        """Make the pod in the next round that an operator makes in place of one that is gone."""
-        new = replacement(pod)
-        if new is not None and not (pod.metadata.uid in self._going and new.metadata.generate_name):
-            self._replacements.append(new)
+        """Make the pod in the next round that an operator makes in place of one that is gone, or a workload
+        that was not read."""
+        owner, is_of_absent = pod.metadata.controller(), self._is_of_absent(pod)
+        new = replacement(pod, is_of_absent)
+        if new is None or owner is None:
+            return
+        has_another_name = new.metadata.generate_name or (is_of_absent and owner.kind != "StatefulSet")
+        if not (pod.metadata.uid in self._going and has_another_name):
+            self._replacements.append((pod, new))
+
+    def _is_of_absent(self, pod: Pod) -> bool:
+        owner = pod.metadata.controller() if self._absent else None
+        return owner is not None and path(owner.kind, pod.namespace, owner.name) in self._absent
 
     def note_waiting_owner(self, pod: Pod) -> None:
         """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods."""
@@ -370,11 +395,15 @@ class ClusterControllers(SavedFields):
 
     def _replace_pods(self) -> None:
         """Create the pods that operators make in place of those that are gone, in namespaces that stay."""
-        pods, self._replacements = self._replacements, []
-        for pod in pods:
-            with suppress(NotFoundError, RefusedError):
-                if self._client.get(Namespace, pod.namespace).metadata.deletion_timestamp is None:
+        replacements, self._replacements = self._replacements, []
+        listed: list[Namespace] = self._client.list(Namespace)[0] if replacements else []
+        stay = {namespace.name for namespace in listed if namespace.metadata.deletion_timestamp is None}
+        for gone, pod in replacements:
+            if pod.namespace in stay or not self._has_namespaces:
+                try:
                     self.control.create(pod, pod)
+                except RefusedError as error:
+                    self._refused[gone.metadata.uid] = str(error)
 
     def _collect(self, owner: Object) -> None:
         """Delete what is in a namespace that is gone, or goes, or the dependents of another object, unless
@@ -428,6 +457,17 @@ class ClusterControllers(SavedFields):
         owner = None if copy is None else copy.get(f"{namespace}/{reference.name}")
         return owner is not None and refers_to(reference, owner)
 
+    def why_lost(self, pod: Pod) -> str:
+        """Return why there comes no other pod in place of one that is gone; "" where one does, or waits to be
+        made, or none is wanted."""
+        owner, uid = pod.metadata.controller(), pod.metadata.uid
+        if owner is None or uid in self._refused:
+            return self._refused.get(uid, NO_CONTROLLER)
+        if self.has(owner, pod.namespace):
+            job = self._copies[owner.kind].get(f"{pod.namespace}/{owner.name}")
+            return why_no_more(job, pod) if isinstance(job, Job) else ""
+        return NO_CONTROLLER if replacement(pod, self._is_of_absent(pod)) is None else ""
+
     def _reconcile(self, obj: Object, node: Node | None = None) -> None:
         """Bring a workload to what it asks for, as far as the API server does not refuse its pods.
 
@@ -472,7 +512,7 @@ class ClusterControllers(SavedFields):
         """Create and scale what the controller of another project makes."""
         if obj.metadata.deletion_timestamp is not None:
             return
-        copies = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        copies = (self._copies[kind] for kind in _REPLICATED)
         steps = next_children(
             obj, [child for copy in copies for child in copy.values() if is_child(obj, child)]
         )

@@ -105,8 +105,10 @@ class Kubelets(SavedFields):
 
     def grace_of_eviction(self, pod: Pod) -> int:
         """Return the grace period of an eviction: 0, so that the pod is gone at once, or else that of
-        `grace_of` on a node that nobody hears of, where it stays."""
-        return 0 if self._hears_of(pod) else self.grace_of(pod)
+        `grace_of` on a node that nobody hears of, where it stays, and for a pod that answers a webhook that
+        fails closed, as it does so until it has stopped."""
+        is_gone = self._hears_of(pod) and not self._client.silent_webhooks().ask(pod)
+        return 0 if is_gone else self.grace_of(pod)
 
     @property
     def is_due(self) -> bool:

@@ -18,16 +18,18 @@ from moorage.errors import InputError
 from moorage.kube import LabelSelectorMatcher
 from moorage.kube.admission.chain import Admission, Existing
 from moorage.kube.admission.policies import OWNERS
+from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
 from moorage.kube.model.admission_policies import PolicyParameter
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
-from moorage.kube.model.cluster import RefusedPod, seconds
+from moorage.kube.model.cluster import Cluster, RefusedPod, seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
 from moorage.kube.model.node import Namespace, Node, ServiceAccount
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
 from moorage.kube.model.storage import PersistentVolumeClaim, StorageClass
+from moorage.kube.model.webhooks import KINDS as WEBHOOKS
 from moorage.kube.model.workload import (
     MAX_PODS,
     ControllerRevision,
@@ -36,6 +38,7 @@ from moorage.kube.model.workload import (
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    Service,
 )
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.daemon_pods import node_of
@@ -135,7 +138,7 @@ _POLICIES: tuple[type[Object], ...] = (
     *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
     *(*ADMISSION_POLICIES, PolicyParameter),
 )
-ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
+ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, Service, *WEBHOOKS, *_POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
 
 
@@ -439,31 +442,41 @@ def policies_of(client: ObjectClient) -> list[Object]:
 
 
 def existing_in(client: ObjectClient) -> Existing:
-    """Return what the quotas of a store count."""
+    """Return what the quotas of a store count, and the webhooks that nobody answers."""
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
     return Existing(
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+        client.silent_webhooks() if isinstance(client, ObjectStore) else None,
     )
 
 
-def admission_of(
-    client: ObjectClient, has_webhooks: bool = True, policies: list[Object] | None = None
-) -> Admission:
-    """Return the admission of the API server for the policies of a store, or others, and its pods. With
-    webhooks, new pods of workloads differ from their templates as those did with which the cluster was read.
+def admission_of(client: ObjectClient, has_webhooks: bool = True, before: Cluster | None = None) -> Admission:
+    """Return the admission of the API server for the pods of a store. With webhooks, new pods of workloads
+    differ from their templates as those did with which the cluster was read, and those webhooks refuse that
+    nobody answers.
+
+    Parameters
+    ----------
+    before : Cluster, optional
+        Whose policies and webhooks count; by default those of the store do.
     """
-    policies = policies_of(client) if policies is None else policies
+    policies, existing = policies_of(client), existing_in(client)
+    if before is not None:
+        options = [obj for obj in policies if isinstance(obj, AdmissionPlugins)]
+        policies = [*before.others, *before.namespaces, *options]
+        existing = existing._replace(webhooks=SilentWebhooks.of_cluster(before))
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
         policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
+    store = client if isinstance(client, ObjectStore) else None
     admission = Admission(
         policies,
-        *existing_in(client),
-        client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
-        lambda: client.served_gates if isinstance(client, ObjectStore) else DEFAULT_GATES,
+        *(existing if has_webhooks else existing._replace(webhooks=None)),
+        store.siblings if has_webhooks and store is not None else None,
+        lambda: DEFAULT_GATES if store is None else store.served_gates,
     )
-    if admission.policies is not None and isinstance(client, ObjectStore):
-        admission.policies.not_known = client.policies_not_asked
+    if admission.policies is not None and store is not None:
+        admission.policies.not_known = store.policies_not_asked
     return admission
 
 

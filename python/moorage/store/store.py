@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NoReturn, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
@@ -14,10 +14,13 @@ from msgspec.structs import force_setattr, replace
 from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
-from moorage.kube import Object, Pod
+from moorage.kube import Namespace, Object, Pod
+from moorage.kube.admission.policy.silent_webhooks import BINDING, SilentWebhooks
 from moorage.kube.admission.siblings import Siblings
 from moorage.kube.model.meta import Condition, with_condition
-from moorage.kube.model.workload import PriorityClass
+from moorage.kube.model.policy import AdmissionPlugins
+from moorage.kube.model.webhooks import KINDS as WEBHOOKS
+from moorage.kube.model.workload import PriorityClass, Service
 from moorage.kube.read.load import read_one, with_defaults
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT_GATES
@@ -26,7 +29,15 @@ from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
 
 from .deletion import epoch, timestamp
-from .errors import BadRequestError, ResourceExpiredError, already_exists, invalid, other_uid, stale
+from .errors import (
+    BadRequestError,
+    ResourceExpiredError,
+    ServerError,
+    already_exists,
+    invalid,
+    other_uid,
+    stale,
+)
 from .patch import apply_patch
 from .pod_binding import why_unreadable
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
@@ -486,6 +497,7 @@ class ObjectStore:
         not exist.
         """
         with self._lock:
+            self.ask_webhooks([pod], BINDING)
             self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
 
@@ -501,12 +513,47 @@ class ObjectStore:
 
         Raises
         ------
-        NotFoundError, ConflictError, InvalidObjectError
+        NotFoundError, ConflictError, InvalidObjectError, ServerError
             As for `bind`.
         """
         with self._lock:
+            self.ask_webhooks(pods, BINDING)
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()
+
+    def silent_webhooks(self) -> SilentWebhooks:
+        """Return the webhooks that nobody answers now."""
+        kinds = (*WEBHOOKS, Namespace, AdmissionPlugins) if self.has(WEBHOOKS) else ()
+        objects: list[Object] = [obj for kind in kinds for obj in self.list(kind)[0]]
+
+        def listed(kind: type[T], namespace: str) -> list[T]:
+            return self.list(kind, namespace)[0]
+
+        def has_run() -> bool:
+            with self._lock:
+                removed = self._tables[Pod].removed()
+                return any(pod.spec.node_name for pod in chain(self.list(Pod)[0], removed))
+
+        return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), has_run)
+
+    def ask_webhooks(self, pods: Iterable[Pod], what: tuple[str, str, str]) -> None:
+        """Check that no webhook refuses that pods are bound, or evicted.
+
+        Parameters
+        ----------
+        what : (str, str, str)
+            `BINDING` or `EVICTION`.
+
+        Raises
+        ------
+        ServerError
+            A webhook is asked about it that fails closed, and nobody answers.
+        """
+        if self.has(WEBHOOKS):
+            webhooks = self.silent_webhooks()
+            for pod in pods:
+                if why := webhooks.refusal_of(pod, what):
+                    raise ServerError(why)
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""

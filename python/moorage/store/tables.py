@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
@@ -282,6 +282,10 @@ class ObjectTable(Generic[T]):
         if index < 0 or index < len(self._events) - self.readable:
             raise self._expired(version)
         return self._events[index:]
+
+    def removed(self) -> Iterator[T]:
+        """Yield the objects that the last events have removed, each as it was at last."""
+        return (event.object for event in self._events if event.type == "DELETED")
 
     def _expired(self, version: str) -> ResourceExpiredError:
         """Return the error for a reader at a resource version that is too old."""

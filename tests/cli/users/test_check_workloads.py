@@ -167,9 +167,10 @@ def test_a_job_that_a_drain_fails_is_told(check: Any, finalizers: list[str]) -> 
     job = workload("Job", "work", 2, backoffLimit=0)
     objects = [N1, N2, job, *members(job, "n1", "n1", finalizers=finalizers)]
     code, findings, warnings = check(objects, "--drain n1")
-    assert (code, findings) == (0, [])
+    assert (code, findings) == (1, [("evicted", 2)])  # nobody makes them again
     why = "BackoffLimitExceeded, Job has reached the specified backoff limit."
     assert f"Job default/work fails: {why}" in warnings
+    assert check(objects, "--drain n1 --allow evicted")[0] == 0
 
 
 def test_a_template_of_whose_pods_none_is_ready_is_told(check: Any) -> None:

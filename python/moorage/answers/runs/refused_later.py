@@ -8,15 +8,16 @@ from typing import Any
 from moorage.controllers.store_control import admission_of, workloads_of
 from moorage.kube import Cluster, Namespace, Object, Pod
 from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.policy.silent_webhooks import BINDING, Silence, SilentWebhooks
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.secured_namespaces import pod_template
 from moorage.kube.model.admission_policies import KINDS as POLICIES
-from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota
+from moorage.kube.model.policy import LimitRange, ResourceQuota
 from moorage.kube.model.workload import CronJob, Job
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.missing_pods import MAKERS, new_pod
 from moorage.kube.workloads.ownership import Workload, is_active
-from moorage.store import ObjectClient
+from moorage.store import ObjectClient, ObjectStore
 
 from .simulation import REFUSED, REFUSED_LATER, PodsAlike, Simulation
 
@@ -24,8 +25,8 @@ _DECIDING = (Namespace, LimitRange, ResourceQuota, *POLICIES)
 
 
 def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAlike]:
-    """Return, as groups without a pod, the workloads whose new pods are refused since labels of namespaces,
-    limit ranges, quotas or policies changed.
+    """Return, as groups without a pod, the workloads whose new pods are refused, or may not be bound, since
+    labels of namespaces, limit ranges, quotas or policies changed, or nobody answers a webhook.
 
     A new pod takes the place of one that runs, so a quota need not have room for one more.
     """
@@ -33,10 +34,9 @@ def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAl
     changed = _changed(client, before)
     if not changed:
         return []
-    options: list[AdmissionPlugins] = client.list(AdmissionPlugins)[0]
-    old = admission_of(client, policies=[*before.others, *before.namespaces, *options])
-    new, workloads = admission_of(client), workloads_of(client)
+    old, new, workloads = admission_of(client, before=before), admission_of(client), workloads_of(client)
     refused = {outcome.workload for outcome in simulation.outcomes if outcome.status == REFUSED}
+    reasons = {(outcome.workload, outcome.reason) for outcome in simulation.outcomes}
     groups, running = dict[Workload, PodsAlike](), dict[str, Pod]()
     for pod in (pod for namespace in changed for pod in client.list(Pod, namespace)[0] if is_active(pod)):
         running.update((owner.uid, pod) for owner in filter(None, [pod.metadata.controller()]))
@@ -49,7 +49,7 @@ def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAl
             continue
         gone = running.get(maker.metadata.uid)
         text = _refusal(new, pod, gone)
-        if text and not _refusal(old, pod, gone):
+        if text and (workload, text) not in reasons and not _refusal(old, pod, gone):
             groups[workload] = PodsAlike(workload, REFUSED_LATER, text, [])
     return [*groups.values()]
 
@@ -58,15 +58,18 @@ def _changed(client: ObjectClient, before: Cluster) -> set[str]:
     """Return the namespaces that were there and whose policies have changed; all where a policy has that is
     in none."""
     known = {namespace.name for namespace in before.namespaces}
-    old = _deciding([*before.others, *before.namespaces])
-    new = _deciding(obj for kind in _DECIDING for obj in client.list(kind)[0])
+    old = _deciding([*before.others, *before.namespaces], SilentWebhooks.of_cluster(before))
+    webhooks = client.silent_webhooks() if isinstance(client, ObjectStore) else ()
+    new = _deciding((obj for kind in _DECIDING for obj in client.list(kind)[0]), webhooks)
     changed = {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     return known if "" in changed else changed & known
 
 
-def _deciding(objects: Iterable[Object]) -> dict[tuple[str, str, str], Any]:
+def _deciding(objects: Iterable[Object], webhooks: Iterable[Silence]) -> dict[tuple[str, str, str], Any]:
     """Return what decides about pods, by namespace, kind and name of its object."""
     deciding = dict[tuple[str, str, str], Any]()
+    for silence in webhooks:
+        deciding["", silence.configuration.full_name, silence.webhook.name] = silence.refusal
     for obj in objects:
         if isinstance(obj, Namespace):
             deciding[obj.name, obj.kind, obj.name] = obj.metadata.labels
@@ -94,4 +97,4 @@ def _refusal(admission: Admission, pod: Pod, gone: Pod | None) -> str:
     except RefusedError as error:
         text = str(error)
         return text.partition(" is forbidden: ")[2] or text
-    return ""
+    return "" if admission.webhooks is None else admission.webhooks.refusal_of(pod, BINDING)

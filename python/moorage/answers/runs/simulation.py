@@ -18,6 +18,7 @@ from moorage.cluster.pod_scheduler import admission_warnings, template_warnings
 from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
+from moorage.controllers.kubelets import tolerated_seconds
 from moorage.controllers.store_control import workloads_of
 from moorage.controllers.volume_plugins import unknown_topologies
 from moorage.document import Count, Document
@@ -49,8 +50,12 @@ from moorage.kube.workloads.ownership import (
     is_active,
 )
 from moorage.notes import RoutineNote, as_sentence, basis_of
-from moorage.store import find_object
+from moorage.store import ObjectStore, find_object
 
+from ..homeless_pods import EVICTED as EVICTED
+from ..homeless_pods import REFUSED as REFUSED
+from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
+from ..homeless_pods import why_lost
 from ..scheduler import Scheduler
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
 from .summary import Summary, by_count, summarize
@@ -58,8 +63,7 @@ from .summary import Summary, by_count, summarize
 if TYPE_CHECKING:
     from .coming_nodes import ComingNodes, ScaleUpReport
 
-PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
-KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
+PLACED, REPLACED, KEPT, SKIPPED_KIND, BOUND = "placed", "replaced", "kept", "skipped-kind", "bound"
 REFUSED_LATER, NOT_ROLLED_OUT = "refused-later", "not-rolled-out"
 """Of workloads whose pods run: new ones would be refused; or keep an old template, as it is not simulated how
 another one is rolled out."""
@@ -301,10 +305,7 @@ class Simulation(Struct, dict=True):
         changed = self.result.evicted, moved, self.kept, self._remade, self.setup.placed
         keys = before.in_order((*before.pending, *chain.from_iterable(changed)))
         pods = [self._remade.get(key) or before[key] for key in keys]
-        first = self.setup.loaded.pods.new
-        created = *(pod for key, pod in before.new.items() if key not in first), *self.new
-        replacements = Counter(map(self.workloads.of, created))
-        outcomes = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
+        outcomes = [self._outcome(pod) for pod in (*gone, *pods, *self.new)]
         awaited = [
             PodOutcome(
                 pod,
@@ -396,7 +397,7 @@ class Simulation(Struct, dict=True):
                 for pod in pods or [refusal.pod]:
                     yield PodOutcome(pod, workload, NOT_ROLLED_OUT, pod.spec.node_name, refusal.message)
 
-    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
+    def _outcome(self, pod: Pod) -> PodOutcome | None:
         """Return what has become of a pod; None for one that its controller has taken back.
 
         A result tells by names what has become of pods, of which a later one may have the name of another.
@@ -418,10 +419,8 @@ class Simulation(Struct, dict=True):
         if key in self.setup.placed and exists:  # also under the name of an evicted one
             return self._on_node(pod, workload, pod.spec.node_name)
         if why := self._eviction(key):
-            replacements[workload] -= 1
-            is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
-            status = REPLACED if is_seen_to else EVICTED
-            eviction = result.evicted.get(key)
+            lost, eviction = why_lost(self.scheduler, pod), result.evicted.get(key)
+            why, status = (f"{why}; {lost}", EVICTED) if lost else (why, REPLACED)
             budgets = () if eviction is None else eviction.budgets
             return PodOutcome(pod, workload, status, "", why, None, victims, budgets)
         skipped = result.skipped.get(key, "")
@@ -455,12 +454,6 @@ class Simulation(Struct, dict=True):
     def _stored(self, pod: Pod) -> Pod | None:
         """Return the pod that has the name of a pod after the run."""
         return find_object(self.scheduler.client, Pod, pod.name, pod.namespace)
-
-    def _has_controller(self, pod: Pod) -> bool:
-        """Whether a simulated controller decides how many pods there are beside a pod. What it lacks, it has
-        not made because the API server refuses it, because it waits, or because it wants no more."""
-        owner, controllers = pod.metadata.controller(), self.scheduler.controllers
-        return owner is not None and controllers is not None and controllers.has(owner, pod.namespace)
 
     @cached_property
     def summary(self) -> Summary:
@@ -681,7 +674,8 @@ def refused_groups(cluster: Cluster) -> list[PodsAlike]:
 def not_asked(
     cluster: Cluster, scheduler: Scheduler, pods: Iterable[Pod] | None = None, moved: Container[str] = ()
 ) -> list[NotAsked]:
-    """Return who decides about the change of a cluster or about new pods, and cannot be asked.
+    """Return who decides about the change of a cluster or about new pods, and cannot be asked. Of webhooks
+    that nobody answers it is known what becomes of what they are asked about.
 
     Parameters
     ----------
@@ -703,8 +697,11 @@ def not_asked(
         if pod.metadata.uid not in old or pod.key in moved:
             workload = workloads.of(pod)
             named.setdefault(f"{workload.namespace}/{workload.text}", pod)
-    schemas = schemas_not_asked(cluster.requested)
-    return [*schemas, *Reviewers(cluster).not_asked(cluster.requested, named)]
+    reviewers = Reviewers(cluster).not_asked(cluster.requested, named)
+    webhooks = scheduler.client.silent_webhooks() if isinstance(scheduler.client, ObjectStore) else ()
+    silent = {(silence.configuration.full_name, silence.webhook.name) for silence in webhooks}
+    answering = [each for each in reviewers if (f"{each.kind} {each.name}", each.webhook) not in silent]
+    return [*schemas_not_asked(cluster.requested), *answering]
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:
@@ -850,8 +847,15 @@ class SimulationSetup:
         return [*self._warned, *self.cluster.siblings.sentences()]
 
     def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
-        """Note the pods that a change has deleted or kept."""
+        """Note the pods that a change has deleted or kept, also those that taints have evicted and nobody
+        makes again."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
+        scheduler = self.loaded.scheduler
+        for key, now in self.loaded.since(scheduler).items():
+            old = None if now is not None and is_active(now) else before.get(key)
+            node = None if old is None else find_object(scheduler.client, Node, old.spec.node_name)
+            if old is not None and node is not None and not tolerated_seconds(old, node.spec.taints):
+                deleted |= {key} if why_lost(scheduler, old) else set()
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
             pod = before[key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -389,8 +388,7 @@ def _answer(
         read = read_templates(options.get("templates", ()), there, options["validate"], place)
         scheduler.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
-        is_run = options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending)
-        if is_run:
+        if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
             refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
@@ -406,8 +404,6 @@ def _answer(
             answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
-    if isinstance(answer, EmptyingPlan):
-        notes += _left_out(scheduler, is_run)
     warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
@@ -417,21 +413,6 @@ def _answer(
     print_notes(warnings, cluster, facts=facts, not_asked=unasked)
     write_plan(options["output"], answer, cluster.about([*facts, *warnings], unasked))
     return answer
-
-
-def _left_out(scheduler: Scheduler, is_run: bool) -> Iterator[str]:
-    """Yield which pending pods a plan of moves ignores, those that controllers make included."""
-    from moorage.controllers.store_control import workloads_of
-
-    workloads = workloads_of(scheduler.client)
-    counts = Counter(workloads.of(pod).text for pod in scheduler.pods.pending.values())
-    if counts:
-        texts = [
-            name if name.startswith("pod/") else f"{number_of(count, 'pod', 'pods')} of {name}"
-            for name, count in counts.items()
-        ]
-        hint = "" if is_run else "; --after-run places them first"
-        yield f"Left out, because they have no node: {examples(texts, 3)}{hint}."
 
 
 def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:

@@ -36,6 +36,7 @@ from .built_in_plugins import (
 )
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
+from .policy.silent_webhooks import SilentWebhooks
 from .request import (
     ADMIN,
     AdmissionPlugin,
@@ -112,6 +113,7 @@ class Admission:
        tolerations of DefaultTolerationSeconds.
     2. **Webhooks**, which cannot be asked: a new pod of a workload differs from its template as its siblings
        do, and gets the requests that a VerticalPodAutoscaler recommends. Then the plugins run once more.
+       What is known of them is that those refuse that fail closed and that nobody answers.
     3. **Validation** of what results: a default limit may be below a request (see `check_pod_spec`).
     4. **Plugins that only refuse** (`validating`): LimitRanger, PodSecurity.
     5. **ResourceQuota**: the usage of the pods so far and of the new one must not exceed a quota. Other
@@ -129,6 +131,8 @@ class Admission:
         quota, before the first pod of the namespace is admitted.
     objects : callable, optional
         Returns the other objects of a namespace; likewise. By default there are none.
+    webhooks : SilentWebhooks, optional
+        Those that nobody answers; by default there are none.
     siblings : Siblings, optional
         How running pods differ from their templates; by default nothing is known of that.
     gates : callable, optional
@@ -147,6 +151,7 @@ class Admission:
         policies: Iterable[Object],
         pods: Callable[[str], Iterable[Pod]],
         objects: Callable[[str], Iterable[Object]] = lambda _: (),
+        webhooks: SilentWebhooks | None = None,
         siblings: Siblings | None = None,
         gates: Callable[[], FeatureGates] = lambda: DEFAULT_GATES,
     ) -> None:
@@ -165,6 +170,7 @@ class Admission:
             DefaultStorageClassPlugin(listed),
         ]
         self.validating: list[AdmissionPlugin] = [
+            *([] if webhooks is None else [webhooks]),
             self._policies.limit_ranger,
             PodSecurityPlugin(self.security),
             PriorityClassPlugin(listed),
@@ -172,6 +178,7 @@ class Admission:
         ]
         for plugins_of_phase in (self.mutating, self.validating):
             plugins_of_phase[:] = [plugin for plugin in plugins_of_phase if plugin.name not in disabled]
+        self.webhooks = webhooks
         self.user: UserInfo | None = None
         self.documents: Callable[[Object], Json] = lambda _: {}
         self.policies: AdmissionPolicies | None = None
@@ -511,10 +518,12 @@ def _may_be_new(pod: Pod) -> bool:
 
 
 class Existing(NamedTuple):
-    """What exists in a namespace, when it is asked: with what the usage of quotas begins."""
+    """What exists in a namespace, when it is asked: with what the usage of quotas begins; and the webhooks
+    that nobody answers."""
 
     pods: Callable[[str], Iterable[Pod]]
     objects: Callable[[str], Iterable[Object]]
+    webhooks: SilentWebhooks | None = None
 
     @classmethod
     def of(cls, cluster: Cluster, before: Mapping[str, Object] | None = None) -> Existing:
@@ -539,7 +548,8 @@ class Existing(NamedTuple):
             there = (obj for obj in others if before is None or not _is_new_object(obj))
             return grouped((obj.namespace, was.get(obj.full_name, obj)) for obj in there)
 
-        return cls(lambda namespace: pods().get(namespace, ()), lambda name: objects().get(name, ()))
+        webhooks = SilentWebhooks.of_cluster(cluster) if before is None else None
+        return cls(lambda space: pods().get(space, ()), lambda space: objects().get(space, ()), webhooks)
 
 
 class NewPods:

@@ -20,13 +20,12 @@ from moorage.grouped import grouped
 from moorage.notes import RoutineNote, reworded
 
 from ..admission.pod_requests import controlled, quantities, strongest, with_recommendation
-from ..model.admission_policies import IGNORE
+from ..admission.policy.silent_webhooks import SilentWebhooks
 from ..model.autoscaling import HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler
 from ..model.cluster import Cluster, seconds
 from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
 from ..model.policy import LimitRange, PodDisruptionBudget
-from ..model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from ..model.workload import (
     ControllerRevision,
     DaemonSet,
@@ -439,30 +438,13 @@ def _of_workload(obj: Object) -> Iterator[str]:
 
 
 def _unserved_webhooks(cluster: Cluster) -> Iterator[InputFact]:
-    """Yield the webhooks that fail closed and whose Service has no pod that is ready, or is missing in a
-    namespace whose Services the input has; where the input has pods on nodes."""
-    kinds = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
-    listed = [obj for obj in cluster.others if isinstance(obj, kinds)]
-    if not listed or not any(pod.spec.node_name for pod in cluster.pods):
-        return
-    services = {obj.key: obj.spec.selector for obj in cluster.others if isinstance(obj, Service)}
-    spaces = {key.partition("/")[0] for key in services}
-    ready = [pod for pod in cluster.pods if pod.spec.node_name and is_active(pod) and is_healthy(pod)]
-    for obj in listed:
-        for webhook in obj.webhooks:
-            service = webhook.client_config.service
-            if webhook.failure_policy == IGNORE or service is None or service.namespace not in spaces:
-                continue
-            key, about = f"{service.namespace}/{service.name}", f"{webhook.name} ({obj.kind} {obj.name})"
-            matcher = LabelSelectorMatcher(LabelSelector(match_labels=services.get(key) or {}))
-            here = (pod for pod in ready if pod.namespace == service.namespace)
-            if key not in services:
-                why = f"service {key} is not in the input: without it"
-            elif services[key] and not any(matcher.matches(pod.metadata.labels) for pod in here):
-                why = f"no pod of service {key} is ready, so"
-            else:
-                continue
-            yield InputFact(None, f"{why} what webhook {about} is asked about is refused")
+    """Yield the webhooks that fail closed and that nobody answers."""
+    for silence in SilentWebhooks.of_cluster(cluster):
+        why = f"service {silence.service} is not in the input: without it"
+        if silence.is_there:
+            why = f"no pod of service {silence.service} is ready, so"
+        about = f"{silence.webhook.name} ({silence.configuration.kind} {silence.configuration.name})"
+        yield InputFact(None, f"{why} what webhook {about} is asked about is refused")
 
 
 # ---- selectors that match nothing --------------------------------------------------------------------------

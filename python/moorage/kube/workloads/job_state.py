@@ -224,6 +224,20 @@ def verdict_of(job: Job) -> Condition | None:
     return verdicts[-1] if verdicts else None
 
 
+def why_no_more(job: Job, pod: Pod) -> str:
+    """Return why a Job makes no other pod in place of one that has failed: it fails itself, or the index of
+    the pod does; "" for neither."""
+    if (verdict := verdict_of(job)) is not None:
+        return f"Job {job.key} fails: {verdict.reason}, {verdict.message}"
+    index, failed = index_of(job, pod), job.status.failed_indexes or ""
+    if index is None or not count_common_indexes([(index, index)], parse_indexes(failed, index + 1)):
+        return ""
+    limit = job.spec.backoff_limit_per_index or 0
+    is_over_limit = failures_before(pod) >= limit
+    why = f"backoffLimitPerIndex is {limit}" if is_over_limit else f"a rule {FAIL_INDEX} of podFailurePolicy"
+    return f"index {index} of Job {job.key} fails: {why}"
+
+
 def replaces_failed_only(job: Job) -> bool:
     """Whether a Job replaces pods that are being deleted only once they have failed."""
     return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None

@@ -424,8 +424,13 @@ def is_not_read(full_kind: str) -> bool:
 # The pods that operators make in place of those that are gone.
 
 
-def replacement(pod: Pod) -> Pod | None:
+def replacement(pod: Pod, is_replica: bool = False) -> Pod | None:
     """Return the pod that an operator makes when one of its pods is gone: an equal one.
+
+    Parameters
+    ----------
+    is_replica : bool
+        Whether the pod is one of several that its controller keeps up.
 
     Returns
     -------
@@ -436,7 +441,7 @@ def replacement(pod: Pod) -> Pod | None:
     meta = pod.metadata
     owner = meta.controller()
     rule = rule_of(full_kind(owner.kind, owner.api_version)) if owner is not None else None
-    if rule is None or rule.why_none is not None or rule.is_batch:
+    if not is_replica and (rule is None or rule.why_none is not None or rule.is_batch):
         return None
     if pod.status.phase in FINISHED and meta.deletion_timestamp is None:
         return None

@@ -361,7 +361,7 @@ def _request(request: PolicyRequest, resource: VersionedResource) -> Json:
         "dryRun": False,
         "options": {"kind": f"{request.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
-    named = {"name": request.name, "namespace": request.namespace}
+    named = {"name": request.name, "namespace": request.namespace, "subResource": request.subresource}
     return value | {name: text for name, text in named.items() if text}
 
 

@@ -39,6 +39,9 @@ class VersionedResource(NamedTuple):
     name: str
 
 
+_PODS = VersionedResource("", "v1", "pods")
+
+
 @cache
 def _resource_of(api_version: str, kind: str) -> VersionedResource:
     group, _, version = api_version.rpartition("/")
@@ -54,12 +57,15 @@ class PolicyRequest(NamedTuple):
         The JSON value of the object with defaults and mutations; None for a deletion.
     old_object : dict or None
         What is stored; None for a creation.
+    subresource : str
+        Of a pod, for which the object is made.
     """
 
     operation: str
     object: Json | None
     old_object: Json | None = None
     user: UserInfo = ADMIN
+    subresource: str = ""
 
     @property
     def either(self) -> Json:
@@ -75,7 +81,9 @@ class PolicyRequest(NamedTuple):
 
     @property
     def resource(self) -> VersionedResource:
-        """The resource of the object."""
+        """The resource of the object, or of the pod for which it is made."""
+        if self.subresource:
+            return _PODS
         return _resource_of(str(self.either.get("apiVersion", "")), self.kind)
 
     @property
@@ -125,9 +133,9 @@ class ResourceMatcher:
             return None
         if self._of_objects is not None and not _is_selected(self._of_objects, request):
             return None
-        if _first(self._excluded, request, self._is_exact) is not None:
+        if first_match(self._excluded, request, self._is_exact) is not None:
             return None
-        return _first(self._rules, request, self._is_exact) if self._rules else request.resource
+        return first_match(self._rules, request, self._is_exact) if self._rules else request.resource
 
 
 def is_exempt(request: PolicyRequest) -> bool:
@@ -136,7 +144,10 @@ def is_exempt(request: PolicyRequest) -> bool:
     return own.group == ADMISSION_GROUP and own.name in _EXEMPT
 
 
-def _first(rules: Sequence[ResourceRule], request: PolicyRequest, is_exact: bool) -> VersionedResource | None:
+def first_match(
+    rules: Sequence[ResourceRule], request: PolicyRequest, is_exact: bool
+) -> VersionedResource | None:
+    """Return the resource as which a request matches the first of some rules; None where it matches none."""
     resources = [request.resource]
     if not is_exact:
         resources += _equivalents(request.resource)
@@ -159,7 +170,7 @@ def _matches(rule: ResourceRule, resource: VersionedResource, request: PolicyReq
         and _has(rule.operations, request.operation)
         and _has(rule.api_groups, resource.group)
         and _has(rule.api_versions, resource.version)
-        and any(_is_named(name, resource.name) for name in rule.resources)
+        and any(_is_named(name, resource.name, request.subresource) for name in rule.resources)
         and (not rule.resource_names or request.name in rule.resource_names)
     )
 
@@ -174,9 +185,9 @@ def _has(allowed: Sequence[str], value: str) -> bool:
     return _ANY in allowed or value in allowed
 
 
-def _is_named(rule: str, name: str) -> bool:
-    wanted, _, subresource = rule.partition("/")
-    return wanted in (_ANY, name) and subresource in (_ANY, "")
+def _is_named(rule: str, name: str, subresource: str) -> bool:
+    wanted, _, its = rule.partition("/")
+    return wanted in (_ANY, name) and its in (_ANY, subresource)
 
 
 def selects(selector: LabelSelector, value: Json) -> bool:

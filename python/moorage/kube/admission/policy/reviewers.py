@@ -13,21 +13,20 @@ import msgspec
 from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import of_json
-from ...model.admission_policies import IGNORE, PolicySpec
+from ...model.admission_policies import PolicySpec
 from ...model.cluster import Cluster, NotAsked, OutsidePolicy, RequestedObject
 from ...model.pod import Pod
-from ...model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration, Webhook
+from ...model.webhooks import Webhook
 from ...model.workload import CustomObject
 from ...plain import plain
-from ...releases import WEBHOOK_PLUGINS
 from ...workloads.kind_table import POLICY_GROUPS
-from ..built_in_plugins import switched_plugins
 from ..field_checks import Json
 from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import BoundPolicy
 from .policy_expressions import ExpressionError, Facts
 from .policy_matching import Namespaces, PolicyRequest, Reviews, is_exempt
+from .silent_webhooks import webhooks_that_fail_closed
 
 _CONFIG = "Config.config.gatekeeper.sh"
 
@@ -83,13 +82,10 @@ class Reviewers:
     """Those of a cluster; of its webhooks, those that fail closed."""
 
     def __init__(self, cluster: Cluster) -> None:
-        off = switched_plugins(cluster.others).disabled
         self._listed = [
-            reviewer
-            for obj in cluster.others
-            if isinstance(obj, ValidatingWebhookConfiguration | MutatingWebhookConfiguration)
-            if WEBHOOK_PLUGINS[obj.kind] not in off
-            for reviewer in _webhooks(obj)
+            Reviewer(obj.kind, "", obj.name, webhook.name, _SERVER, reviews_of(webhook))
+            for obj, webhook in webhooks_that_fail_closed(cluster.others)
+            if webhook.rules
         ]
         self._listed += _policies(cluster.outside_policies) if cluster.outside_policies else ()
         self._namespaces = {each.name: plain(each) for each in cluster.namespaces} if self._listed else {}
@@ -148,17 +144,8 @@ def _requests(obj: RequestedObject, value: Json) -> list[PolicyRequest]:
     return [create, update] if obj.is_new is None else [create if obj.is_new else update]
 
 
-def _webhooks(
-    configuration: ValidatingWebhookConfiguration | MutatingWebhookConfiguration,
-) -> Iterator[Reviewer]:
-    for webhook in configuration.webhooks:
-        if webhook.failure_policy != IGNORE and webhook.rules:
-            yield Reviewer(
-                configuration.kind, "", configuration.name, webhook.name, _SERVER, _reviews(webhook)
-            )
-
-
-def _reviews(webhook: Webhook) -> Reviews:
+def reviews_of(webhook: Webhook) -> Reviews:
+    """Return whether a webhook is asked about a request."""
     spec = PolicySpec(
         match_constraints=webhook.match_resources,
         match_conditions=webhook.match_conditions,

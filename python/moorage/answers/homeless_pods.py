@@ -1,0 +1,118 @@
+"""Which pods have no place after a change, beside those that had none before it, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from moorage.cluster import PodScheduler
+from moorage.controllers.availability import why_awaited
+from moorage.controllers.claims_in_use import NOT_STARTED
+from moorage.controllers.cluster_controllers import NO_CONTROLLER
+from moorage.engine.scheduler.cycle.results import WAITING, ScheduleResult, problem_of
+from moorage.kube.model.pod import Pod
+
+UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
+
+
+class HomelessPod(NamedTuple):
+    """A pod without a place.
+
+    Attributes
+    ----------
+    pod : Pod
+        The one that its controller has made anew, or will; the lost one, where none comes in its place.
+    problem : str
+        The reason in a word, as status of a finding.
+    """
+
+    pod: Pod
+    why: str
+    problem: str
+
+
+class HomelessPods:
+    """Tells which pods have no place after a change, in contrast to the present cluster after a run.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Its pending pods are placed.
+
+    Attributes
+    ----------
+    before : set of str
+        By ``namespace/name``, the pods that have no node now.
+    unmade : list of HomelessPod
+        Those that controllers cannot make now.
+    """
+
+    def __init__(self, scheduler: PodScheduler) -> None:
+        self._scheduler = scheduler
+        result = scheduler.run()
+        self.before = {*result.unschedulable, *result.skipped}
+        self.unmade = [*self._not_made()]
+
+    def after(self, gone: Iterable[Pod], result: ScheduleResult) -> list[HomelessPod]:
+        """Return the pods that have no place any more.
+
+        Parameters
+        ----------
+        gone : iterable of Pod
+            Those that the change has taken from nodes, or others have taken the place of.
+        result : ScheduleResult
+            Of the last run.
+        """
+        lost = ((pod, why_lost(self._scheduler, pod)) for pod in gone)
+        homeless = [HomelessPod(pod, why, EVICTED) for pod, why in lost if why]
+        homeless += self._without_node(result)
+        known = Counter(each.pod.key for each in self.unmade)
+        for each in self._not_made():
+            known[each.pod.key] -= 1
+            if known[each.pod.key] < 0:
+                homeless.append(each)
+        return homeless
+
+    def _without_node(self, result: ScheduleResult) -> Iterator[HomelessPod]:
+        client, controllers = self._scheduler.client, self._scheduler.controllers
+        failed = [
+            (key, failure.search_message, UNSCHEDULABLE) for key, failure in result.unschedulable.items()
+        ]
+        failed += [(key, f"not scheduled: {why}", problem_of(why)) for key, why in result.skipped.items()]
+        for key, why, problem in failed:
+            if key not in self.before:
+                yield HomelessPod(client.get(Pod, *key.split("/")[::-1]), why, problem)
+        if controllers is not None and (attachments := controllers.attachments).holders:
+            for key, node in result.placements.items():
+                pod = client.get(Pod, *key.split("/")[::-1])
+                if why := attachments.multi_attach_error(pod, node):
+                    yield HomelessPod(pod, why, NOT_STARTED)
+
+    def _not_made(self) -> Iterator[HomelessPod]:
+        scheduler = self._scheduler
+        yield from (HomelessPod(pod, why_awaited(pod), WAITING) for pod in scheduler.awaited_pods())
+        for refused in scheduler.refused_pods():
+            if not refused.is_old_template:
+                yield HomelessPod(refused.pod, refused.message, REFUSED)
+
+
+def why_lost(scheduler: PodScheduler, pod: Pod) -> str:
+    """Return why there comes no other pod in place of one that is gone; see `ClusterControllers.why_lost`."""
+    return NO_CONTROLLER if scheduler.controllers is None else scheduler.controllers.why_lost(pod)
+
+
+@contextmanager
+def noting_victims(scheduler: PodScheduler) -> Iterator[list[Pod]]:
+    """Note the pods that runs of the block evict for others."""
+    victims, callbacks = list[Pod](), scheduler.handle.on_eviction
+
+    def note(pods: Sequence[Pod], node: str, preemptor: object) -> None:
+        victims.extend(pods)
+
+    callbacks.append(note)
+    try:
+        yield victims
+    finally:
+        callbacks.remove(note)

@@ -66,9 +66,9 @@ class PlayedChanges:
             return [each for each in listed if has_owner_of(pod, each)]
 
 
-def has_owner_of(one: Pod, other: Pod) -> bool:
+def has_owner_of(pod: Pod, other: Pod) -> bool:
     """Whether two pods of a namespace have one controller; without one, whether they have one name."""
-    owner, others = one.metadata.controller(), other.metadata.controller()
-    if owner is None or others is None:
-        return one.name == other.name
-    return (owner.kind, owner.name) == (others.kind, others.name)
+    owner, its = pod.metadata.controller(), other.metadata.controller()
+    if owner is None or its is None:
+        return pod.name == other.name
+    return (owner.kind, owner.name) == (its.kind, its.name)

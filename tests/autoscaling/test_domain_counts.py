@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.doors.autoscalers import CORE, ConstraintGroups, Host, Ties, TopologyCounts, Vocabulary
 
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+ZONE, HOST, ARCH = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "kubernetes.io/arch"
 NAMES = ("d", "b", "e", "a", "c")
 SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
 names = st.none() | st.sets(st.sampled_from(NAMES), min_size=1)
@@ -126,3 +126,25 @@ def test_hosts_are_those_of_the_rules(
             and (count > 0 or (group.is_selecting and not (set(placed) & (pods or set(NAMES))))),
         }[group.kind]
         assert (matter.ways(host, (), Ties(0)) == [topology.requirements.without(HOST)]) == takes
+
+
+def test_turns_take_each_choice_of_domains_for_several_keys() -> None:
+    vocabulary = Vocabulary(CORE)
+    keys = [vocabulary.key(name) for name in (ZONE, ARCH)]
+    groups = [Group(SPREAD, 1, None, True, key, name) for key, name in zip(keys, (ZONE, ARCH), strict=True)]
+    counts = [TopologyCounts(group, group.key.mask(["a", "b", "c"]), []) for group in groups]
+    topology = Pass(vocabulary.of_terms([]), own=dict(zip("gh", counts, strict=True)))
+    matter = ConstraintGroups(topology, topology, counts)
+    host = Host("h", (), vocabulary.of_terms([]), vocabulary.of_labels({HOST: "h"}), True)
+    ties, seen = Ties(7), set()
+    ties.turn = 1
+    while ties.turn <= ties.ways:
+        [narrowed] = matter.ways(host, (), ties)
+        seen.add(
+            tuple(
+                key.names(narrowed.get(group.topology_key).mask)[0]
+                for key, group in zip(keys, groups, strict=True)
+            )
+        )
+        ties.turn += 1
+    assert len(seen) == ties.ways == 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,14 @@ def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureF
     assert "--group-sizes: gives node group smallnode two sizes\n" in capsys.readouterr().err
 
 
-def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_nodes_is_what_check_makes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "nodes", *CLUSTER, *GROUPS, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["counts"] == {"biggernode": 3, "smallnode": 0, "batch": 0}
-    limit = "the fewest nodes would be 3 more of node group biggernode, maxSize allows 2"
-    assert document["overLimits"] == [limit]
-    assert document["warnings"][-1].startswith("cluster-autoscaler 1.36.1: 7 new nodes (5 smallnode")
+    main(["check", *CLUSTER, *GROUPS, "-o", "json"])
+    made = json.loads(capsys.readouterr().out)["newNodes"]
+    assert document["counts"] == dict(Counter(node["pool"] for node in made["nodes"]))
+    assert document["pricePerHour"] == pytest.approx(made["pricePerHour"])
+    assert document["makers"] == ["cluster-autoscaler 1.36.1, groups of groups.yaml"]
 
 
 def test_replicas_of_a_further_file_are_counted_on_nodes_that_come(

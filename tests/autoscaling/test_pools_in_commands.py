@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_replicas_are_counted_on_nodes_that_come(capsys: pytest.CaptureFixture[s
     assert main([*asked, *TYPES, "--autoscale"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("14 of default/web fit\n")
-    assert "first 8 new nodes come (7 m5.xlarge spot us-west-2a, 1 m6i.large spot us-west-2a)" in out
+    assert "first 8 new nodes (7 m5.xlarge spot us-west-2a, 1 m6i.large spot us-west-2a)" in out
     assert "No more nodes come: Karpenter: all available instance types exceed limits" in out
     assert main([*asked, *TYPES, "--autoscale", "--max-limit", "3"]) == 0
     out = capsys.readouterr().out
@@ -186,23 +187,21 @@ def test_releases_are_compared_without_new_nodes(capsys: pytest.CaptureFixture[s
     assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER, *TYPES]) == 2
 
 
-def test_new_nodes_of_pools_are_planned_by_price(
-    limited: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", "nodes", *limited, *TYPES, "-o", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_a_plan_of_nodes_is_what_check_makes(limited: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads((Path(moorage.cli.__file__).parent / "schemas/plan.v1.json").read_text())
-    assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
-    large, xlarge = "general.m6i.large.spot.us-west-2a", "general.m5.xlarge.spot.us-west-2a"
-    assert document["prices"] == {large: 0.0672, xlarge: 0.1428}
-    assert document["counts"] == {large: 0, xlarge: 6}
-    assert document["cheapestPerHour"] < document["pricePerHour"] == pytest.approx(6 * 0.1428)
-    told = document["warnings"]
-    assert "The plan tries 2 of 2 types of the NodePools." in told
-    over = "the fewest nodes would exceed the limit cpu 12 of NodePool general: 26"
-    assert document["overLimits"][0] == over
-    assert main(["plan", "nodes", *limited, *TYPES]) == 0
-    assert f"\nautoscalers would not make them: {over}" in capsys.readouterr().out
+    for cluster in (limited, CLUSTER):
+        main(["check", *cluster, *TYPES, "-o", "json"])
+        made = json.loads(capsys.readouterr().out)["newNodes"]
+        assert main(["plan", "nodes", *cluster, *TYPES, "-o", "json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
+        kinds = Counter((node["instanceType"], node["capacityType"]) for node in made["nodes"])
+        named = {f"general.{kind}.{sold}.us-west-2a": count for (kind, sold), count in kinds.items()}
+        assert {name: count for name, count in document["counts"].items() if count} == named
+        assert document["pricePerHour"] == pytest.approx(made["pricePerHour"])
+        assert document["unplaced"].keys() == {each["pod"] for each in made["waiting"]}
+        assert document["status"] == ("not found" if made["waiting"] else "found")
+        assert (document["lowerBound"], document["packed"]) == (None, None)
 
 
 def test_nodes_of_the_cluster_have_the_prices_of_their_types(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,8 @@ Asked = Sequence[Pod | tuple[Pod, int]]
 """Pods, and templates with the number of their replicas."""
 NOWHERE = "{} fits on none of the templates: {}"
 TOO_SMALL = "The template {} is left out: it has no room for the pod of {}: {}"
+MOST = 10_000
+"""How many new nodes there are at most."""
 AWAITS = "waits for other pods of its group"
 EVICTS = "has a place only if other pods are evicted"
 
@@ -65,8 +67,8 @@ class NodesNeededDocument(Document, frozen=True, kw_only=True):
     """Reason by pod."""
     skipped: dict[str, Count]
     """Pending pods that were left out, by reason."""
-    over_limits: tuple[str, ...]
-    """The limits of NodePools and node groups that forbid so many nodes, a text each."""
+    makers: tuple[str, ...]
+    """The autoscalers that make these nodes, and with what; none for templates that are given."""
     proof: str | UnsetType = UNSET
     """Why no answer exists; only with impossible."""
 
@@ -99,13 +101,18 @@ class NodesNeeded(Tabular):
     prices : dict of str to float
         Price per hour of a node of each template whose price is given.
     cheapest : dict of str to int or None
-        Template to number of new nodes: the cheapest way that was found with templates of known prices, each
+        Template to number of new nodes: the cheapest way that was found with templates of known prices,
         confirmed by the engine. None without prices.
     notes : tuple of str
         Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
         there is no template, and what DaemonSets take of the new nodes.
-    over_limits : tuple of str
-        The limits of NodePools and node groups that forbid so many nodes.
+    makers : tuple of str
+        The autoscalers that make these nodes, and with what; none for templates that are given. The nodes
+        are those that come for the pods, so that there is no bound, and `not found` leaves pods waiting.
+    in_words : str
+        These nodes and their price in words.
+    facts : tuple of str
+        What decided about them.
     """
 
     status: str
@@ -119,7 +126,9 @@ class NodesNeeded(Tabular):
     prices: dict[str, float] = field(default_factory=dict)
     cheapest: dict[str, int] | None = None
     notes: tuple[str, ...] = ()
-    over_limits: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    in_words: str = ""
+    facts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -131,10 +140,10 @@ class NodesNeeded(Tabular):
 
     def headline(self) -> str:
         """Return the status and numbers in one line."""
-        text = number_of(self.nodes, "node", "nodes")
+        text = self.in_words or number_of(self.nodes, "node", "nodes")
         if self.unplaced:
-            out = number_of(len(self.unplaced), "pod has", "pods have")
-            text = f"with {text} {out} no place"
+            out = f"{number_of(len(self.unplaced), 'pod has', 'pods have')} no place"
+            text = f"{text}; {out}" if self.in_words else f"with {text} {out}"
         needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
         bound = f", at least {needed}" if self.lower_bound else ""
         packed = None if self.packed is None else sum(self.packed.values())
@@ -153,11 +162,11 @@ class NodesNeeded(Tabular):
         if self.cheapest is None:
             return ""
         price, least = self.price(self.counts), self.price(self.cheapest)
-        here = "" if price is None or self.unplaced else f", {price:.4g} $/h"
+        here = "" if price is None or self.unplaced or self.in_words else f", {price:.4g} $/h"
         nodes = number_of(sum(self.cheapest.values()), "node", "nodes")
         if self.cheapest == self.counts:
             return f"{here}, and no cheaper way was found"
-        return f"{here}; cheapest: {nodes}, {least:.4g} $/h"
+        return f"{here}; cheapest found: {nodes}, {least:.4g} $/h"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each template.
@@ -217,7 +226,7 @@ def nodes_needed(
         search = _NodeCountSearch(scheduler, stored, workload is None, templates, most)
         plan = search.plan()
         if prices and plan.status == FOUND:
-            cheapest = search.cheapest([*plan.counts.values()], prices)
+            cheapest = search.cheapest(prices, plan.counts)
             plan = replace_fields(plan, prices=dict(prices), cheapest=cheapest)
     plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
     if not refused:
@@ -228,6 +237,19 @@ def nodes_needed(
     return replace_fields(
         plan, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
     )
+
+
+def cheapest_way(
+    scheduler: ChangingScheduler, pods: list[Pod], templates: Mapping[str, Node], prices: Mapping[str, float]
+) -> dict[str, int] | None:
+    """Return the cheapest of several ways to place pods that wait, all of them by a run; None if none does.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    """
+    return _NodeCountSearch(scheduler, pods, True, templates, MOST).cheapest(prices)
 
 
 def asked_pods(workload: Asked) -> list[Pod]:
@@ -309,7 +331,7 @@ class _NodeCountSearch:
         scheduler: ChangingScheduler,
         pods: list[Pod],
         are_queued: bool,
-        templates: dict[str, str | Node],
+        templates: Mapping[str, str | Node],
         most: int,
     ) -> None:
         self._scheduler, self._pods, self._are_queued = scheduler, pods, are_queued
@@ -348,12 +370,13 @@ class _NodeCountSearch:
             packed=None if packed is None else self._by_template(packed),
         )
 
-    def cheapest(self, counts: Sequence[int], prices: Mapping[str, float]) -> dict[str, int] | None:
+    def cheapest(
+        self, prices: Mapping[str, float], known: Mapping[str, int] | None = None
+    ) -> dict[str, int] | None:
         """Return the cheapest of several ways to place all pods: one that is known, the templates with the
         most pods for their price, and each template alone."""
         each = [prices.get(name, inf) for name in self._templates]
-        known = dict(zip(self._names, counts, strict=True))
-        ways = [[known[name] for name in self._templates]]
+        ways = [] if known is None else [[known[name] for name in self._templates]]
         for allowed in (range(len(each)), *([at] for at in range(len(each)))):
             way = [0] * len(each)
             costs = [price if at in allowed else inf for at, price in enumerate(each)]
@@ -361,7 +384,7 @@ class _NodeCountSearch:
                 self._shrink(way, 0, costs)
                 ways.append(way)
         costs_of = [sum(count * cost for count, cost in zip(way, each, strict=True) if count) for way in ways]
-        least, first = min((round(cost, 9), at) for at, cost in enumerate(costs_of))
+        least, first = min(((round(cost, 9), at) for at, cost in enumerate(costs_of)), default=(inf, 0))
         return self._by_template(ways[first]) if least < inf else None
 
     def _by_template(self, counts: Sequence[int]) -> dict[str, int]:

@@ -139,19 +139,6 @@ class GroupScaler:
         """Return how many nodes each group has."""
         return Counter(self.group_of().values())
 
-    def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
-        """Yield each group that could have a new node, that node, named as its group, and how many there may
-        be."""
-        nodes: list[Node] = self.scheduler.client.list(Node)[0]
-        sizes, short = self.sizes(), self._short_groups()
-        there, copies = {node.name: node for node in nodes}, NodeCopies(self.scheduler.client)
-        for name, template in next(self.loops([])).templates.items():
-            if name in short:
-                continue
-            group = self.groups[name]
-            node = group_node(copies, group, group.stem, template.node, there.get(template.like))
-            yield group, node, group.max_size - sizes[name]
-
     def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
         client, maker = self.scheduler.client, NodeMaker(self.scheduler, turn, self._past_names)
         nodes: list[Node] = client.list(Node)[0]

@@ -4,20 +4,15 @@ a plan, and with what a dump leaves out of them.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import NamedTuple
+from operator import itemgetter
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.base.resources import PodGates
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import with_own_uids
-from moorage.engine.framework.evidence import asked_by
 from moorage.errors import number_of
 from moorage.kube import (
     Condition,
@@ -34,11 +29,10 @@ from moorage.kube.model.node import HOSTNAME, NodeSpec, NodeStatus
 from moorage.notes import RoutineNote
 from moorage.store import NotFoundError
 
-from .karpenter.claim_template import ClaimTemplate, claim_template, is_dynamic
-from .karpenter.karpenter_options import KarpenterOptions
+from .karpenter.cluster_view import ClusterView
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.pod_validation import GROUP
-from .karpenter.type_columns import Catalogue, KnownType
+from .karpenter.type_columns import KnownType
 from .providers.instance_type import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -49,7 +43,7 @@ from .providers.instance_type import (
     Offering,
 )
 from .providers.known_labels import known_labels_of
-from .providers.pool_types import PoolTypes
+from .scale_up_answer import NewNode
 
 # ---- nodes as they are once they are ready: of a claim, or of an instance type of a pool -------------------
 
@@ -194,117 +188,48 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
     return notes
 
 
-# ---- new nodes that pools could have, as templates for a plan: the types that promise the lowest price -----
+# ---- new nodes that pools could have, of the types that promise the lowest price for pods ------------------
 
 CHEAPEST, LARGE = 3, 2
 """How many types of a pool are tried: of all, and of those on which each of the pods fits."""
 
 
-class PoolTemplates(Struct):
-    """Templates of new nodes.
-
-    Attributes
-    ----------
-    prices : dict of str to float
-        By the name of a template; those that are known.
-    types : int
-        How many types the pools allow.
-    tried : int
-        How many of them have templates.
-    """
-
-    nodes: list[Node] = msgspec.field(default_factory=list)
-    prices: dict[str, float] = msgspec.field(default_factory=dict)
-    types: int = 0
-    tried: int = 0
+def promising_nodes(view: ClusterView, pods: Iterable[Pod]) -> Iterator[tuple[Node, float]]:
+    """Yield nodes of each pool in each of its zones, with their prices, of the types that promise the lowest
+    price for pods: that of as many nodes as their requests fill. Offerings without a known price are left
+    out."""
+    amounts = [view.book.shape(pod).amounts for pod in pods]
+    for template in view.templates[0]:
+        offers = view.finisher.offers(template.columns, template.requirements)
+        for kind, zones in _chosen(zip(template.columns.types, offers.launchable, strict=True), amounts):
+            for each in zones.values():
+                new = NewNode("", template.name, kind.name, each.zone, each.capacity_type, each.price, 0)
+                of_type = template.pool, kind.type, each
+                yield launched_node(new.kind_name, *of_type, {}, template.labels), each.price
 
 
-class _Demand(NamedTuple):
-    """What pods request, by resource in units of 10**-9: together, each at least, and each at most."""
-
-    total: Mapping[str, int]
-    smallest: Mapping[str, int]
-    largest: Mapping[str, int]
+_OfferedType = tuple[KnownType, dict[str, Offering]]
+"""A type with its cheapest offering in each zone."""
 
 
-def pool_templates(
-    pools: Iterable[NodePool],
-    types: PoolTypes,
-    pods: Iterable[Pod],
-    gates: PodGates,
-    options: KarpenterOptions,
-) -> PoolTemplates:
-    """Return nodes of each pool in each of its zones, of the types that promise the lowest price for pods.
-
-    A type promises what all pods would cost if they filled its nodes without a gap.
-    """
-    templates, demand = PoolTemplates(), _demand(pods, gates)
-    for pool in filter(is_dynamic, pools):
-        of_pool = types.by_pool.get(pool.name, ())
-        catalogue = Catalogue(dataclasses.replace(options, provider=types.provider))
-        template = claim_template(pool, catalogue, catalogue.known(of_pool), (), True)
-        if isinstance(template, str):
-            continue
-        chosen = _chosen(template, demand)
-        templates.types += len(template.columns.types)
-        templates.tried += len(chosen)
-        for kind in chosen:
-            for offering in _by_zone(template, kind).values():
-                parts = pool.name, kind.name, offering.capacity_type, offering.zone
-                name = ".".join(filter(None, parts)).lower()
-                templates.nodes.append(launched_node(name, pool, kind.type, offering, {}, template.labels))
-                if offering.price < inf:
-                    templates.prices[name] = round(offering.price, 6)
-    return templates
-
-
-def _demand(pods: Iterable[Pod], gates: PodGates) -> _Demand:
-    amounts = [{name: amount.nanos() for name, amount in asked_by(pod, gates).items()} for pod in pods]
-    names = sorted({name for amount in amounts for name in amount})
-    each = {name: [amount.get(name, 0) for amount in amounts] for name in names}
-    return _Demand(
-        {name: sum(of) for name, of in each.items()} | {"pods": len(amounts) * 10**9},
-        {name: min(of) for name, of in each.items()},
-        {name: max(of) for name, of in each.items()},
+def _chosen(
+    types: Iterable[tuple[KnownType, Sequence[Offering]]], amounts: Sequence[Mapping[str, int]]
+) -> Iterable[_OfferedType]:
+    """The types that promise the lowest price for pods, by what each requests in units of 10**-9."""
+    names = {name for each in amounts for name in each}
+    total, least, most = (
+        {name: of([each.get(name, 0) for each in amounts]) for name in names} for of in (sum, min, max)
     )
-
-
-def _chosen(template: ClaimTemplate, demand: _Demand) -> list[KnownType]:
-    """The types of a template that promise the lowest price."""
-    promised = []
-    for at, kind in enumerate(template.columns.types):
+    promised = dict[str, tuple[float, bool, _OfferedType]]()
+    for kind, offerings in types:
+        known = [each for each in offerings if each.price < inf and not each.is_bound]
+        zones = {each.zone: each for each in sorted(known, key=lambda each: -each.price)}
         have = kind.groups[0][0]
-        prices = [each.price for each in _by_zone(template, kind).values()]
-        part = max((_part(amount, have.get(name, 0)) for name, amount in demand.total.items()), default=0.0)
-        fits, fits_all = (
-            all(amount <= have.get(name, 0) for name, amount in bound.items())
-            for bound in (demand.smallest, demand.largest)
-        )
-        if prices and fits and part < inf:
-            price = min(prices)
-            promised.append((part * (price if price < inf else 1.0), at, fits_all, kind))
-    promised.sort(key=lambda each: each[:2])
-    promised = [*{each[3].name: each for each in reversed(promised)}.values()][
-        ::-1
-    ]  # one for each system, too
-    large = [each for each in promised if each[2]][:LARGE]
-    return [kind for _, _, _, kind in dict.fromkeys([*promised[:CHEAPEST], *large])]
-
-
-def _part(amount: int, have: int) -> float:
-    return 0.0 if not amount else amount / have if have > 0 else inf
-
-
-def _by_zone(template: ClaimTemplate, kind: KnownType) -> dict[str, Offering]:
-    """The cheapest offering of a type in each zone in which the pool could have it."""
-    by_zone: dict[str, Offering] = {}
-    for zone, offering in _launchable(template, kind):
-        if zone not in by_zone or offering.price < by_zone[zone].price:
-            by_zone[zone] = offering
-    return by_zone
-
-
-def _launchable(template: ClaimTemplate, kind: KnownType) -> Iterator[tuple[str, Offering]]:
-    for known in kind.offerings:
-        if known.offering.is_launchable and not template.requirements.refusal(known.requirements, True):
-            yield known.offering.zone, known.offering
+        fits, fits_all = (all(need <= have.get(name, 0) for name, need in of.items()) for of in (least, most))
+        if fits and zones:
+            nodes = max((-(-total[name] // have[name]) for name in names if have.get(name, 0) > 0), default=0)
+            price = nodes * min(each.price for each in zones.values())
+            promised.setdefault(kind.name, (price, fits_all, (kind, zones)))  # one for each system, too
+    ordered = sorted(promised.values(), key=itemgetter(0))
+    large = [each for each in ordered if each[1]][:LARGE]
+    return {each[0].name: each for *_, each in [*ordered[:CHEAPEST], *large]}.values()

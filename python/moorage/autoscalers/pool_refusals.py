@@ -182,7 +182,8 @@ class PoolPasses:
             return
         if not helped and len(lacking) > 1:
             yield from self._all_smaller(kind, claim, lacking)
-        capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
+        have = kind.capacity
+        capacity = {**have, **{name: have.get(name, _NOTHING) + amount for name, amount in lacking.items()}}
         amounts = ", ".join(f"{name} {offered(name, whole(name, capacity[name]))}" for name in lacking)
         types = [replace(kind, capacity=capacity) if other is kind else other for other in self._types]
         change = HelpfulChange(
@@ -214,8 +215,11 @@ class PoolPasses:
         allowed, requests = {kind.name for kind in claim.types}, asked_by(self._pod, self._gates)
         lacks: list[tuple[float, int, InstanceType, dict[str, Quantity]]] = []
         for kind in (kind for kind in self._types if kind.name in allowed):
-            rooms = {name: _room(kind, claim, name) for name in names}
-            lacking = {name: requests[name] - room for name, room in rooms.items() if requests[name] > room}
+            lacking = {name: requests[name] - _room(kind, claim, name) for name in names}
+            if "memory" in lacking:  # of which pages are taken
+                pages = [lacking[name] for name in names if name.startswith("hugepages-")]
+                lacking["memory"] = sum((each for each in pages if each.sign() > 0), lacking["memory"])
+            lacking = {name: each for name, each in lacking.items() if each.sign() > 0}
             parts = sum(
                 whole(name, each) / max(whole(name, requests[name]), 1) for name, each in lacking.items()
             )

@@ -64,7 +64,11 @@ class PassQuestion:
         stored = self.stored | {Pod: pods, NodePool: [pool]}
         chosen, by_pool = frozenset([pod.key]), {pool.name: types}
         situation = replace(self.situation, types=by_pool, chosen=chosen, only_new=True)
-        return replace(self, stored=stored, situation=situation)
+        return replace(self, stored=stored, situation=situation).in_rounds()
+
+    def in_rounds(self) -> PassQuestion:
+        """The question what comes of the pass and those that follow it while nothing else changes."""
+        return replace(self, situation=replace(self.situation, redraws=True))
 
 
 class PoolScaler:
@@ -131,7 +135,7 @@ class PoolScaler:
     def decide(self, pods: Sequence[str]) -> RoundDecision:
         """Decide which nodes come for pods, given by key."""
         question = self.question(pods)
-        answer = question.answer()
+        answer = question.in_rounds().answer()
         idle = idle_pools(question.pools)
         claims = [claim for claim in answer.claims if claim.launched is not None]
         refused = {

@@ -89,6 +89,12 @@ class NewNode(NamedTuple):
         group = "" if self.by == KARPENTER else self.pool
         return " ".join(filter(None, (group, self.instance_type, self.capacity_type, self.zone)))
 
+    @property
+    def kind_name(self) -> str:
+        """The name of nodes like this one: the group, or such as ``default.m5.large.spot.us-east-1a``."""
+        parts = self.pool, self.instance_type, self.capacity_type, self.zone
+        return ".".join(filter(None, parts)).lower() if self.by == KARPENTER else self.pool
+
     def document(self) -> ComingNode:
         """Return what documents have of the node."""
         prices = {"price_per_hour": self.price, "least_per_hour": self.least}

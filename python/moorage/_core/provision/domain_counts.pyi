@@ -12,6 +12,8 @@ NO_LIMIT: int
 
 class Ties:
     attempt: int
+    turn: int
+    ways: int
     def __new__(cls, seed: int) -> Self: ...
 
 class Host:

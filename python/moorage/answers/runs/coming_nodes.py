@@ -1,10 +1,9 @@
-"""Nodes that come during a run: of pools or groups of the input, or of the kinds that a plan is made of."""
+"""Nodes that come during a run, of pools or groups of the input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,17 +12,12 @@ from msgspec import UNSET, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
-from moorage.autoscalers.group_scaler import GroupScaler
-from moorage.autoscalers.group_settings import group_by_node, nodes_of_groups
-from moorage.autoscalers.karpenter.claim_template import idle_pools
-from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
-from moorage.autoscalers.karpenter.provisioning import stored_pools
-from moorage.autoscalers.launched_nodes import PoolTemplates, pool_templates
-from moorage.autoscalers.node_prices import NodePrices, stored_prices
+from moorage.autoscalers.group_settings import group_by_node
+from moorage.autoscalers.node_prices import NodePrices
 from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
-from moorage.autoscalers.providers.instance_type import POOL, ZONE, HourlyCost, refuse_unoffered
-from moorage.autoscalers.providers.pool_types import SEEN, Types, stored_types
-from moorage.autoscalers.providers.prices import NodesPrice, at_price, foreign_zones
+from moorage.autoscalers.providers.instance_type import ZONE, HourlyCost
+from moorage.autoscalers.providers.pool_types import SEEN
+from moorage.autoscalers.providers.prices import NodesPrice, at_price
 from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
@@ -39,13 +33,12 @@ from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
-from moorage.errors import InputError, examples, first_of, nearest_or_known, number_of
+from moorage.errors import examples, first_of, number_of
 from moorage.grouped import grouped
-from moorage.kube import Node, NodePool, Pod, Quantity
-from moorage.notes import RoutineNote, as_sentence
+from moorage.kube import Node, Pod
+from moorage.notes import RoutineNote
 
-from ..new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
-from ..nodes.paid_room import node_prices
+from ..new_nodes import Asked, admitted_pods, asked_pods
 from ..scheduler import Scheduler
 
 MOST_REFUSALS = 3
@@ -150,7 +143,7 @@ def ahead_of_replicas(
     up = make_ahead(scheduler, coming.autoscaling, create)
     stops = up.waiting[0].reason if up.waiting else f"they were made for {replicas} pods (see --max-limit)"
     whole = replace(up, nodes=before.nodes + up.nodes)
-    return [*_made_ahead(whole, coming), f"No more nodes come: {stops}."]
+    return [*made_ahead(whole, coming), f"No more nodes come: {stops}."]
 
 
 def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[str]) -> list[str]:
@@ -160,13 +153,12 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
         coming.autoscaling,
         lambda _: scheduler.drain(nodes, respect_budgets=False, force=True),
     )
-    return _made_ahead(up, coming)
+    return made_ahead(up, coming)
 
 
-def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
-    nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
-    kinds = f" ({kinds_of(up.nodes)})" if up.nodes else ""
-    return [f"{'; '.join(coming.makers)}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
+def made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
+    """Return which nodes come before a question is asked."""
+    return [f"{'; '.join(coming.makers)}: first {nodes_text(up.nodes)}."]
 
 
 def _filled_by_pods(scheduler: Scheduler, up: ScaleUp) -> Iterator[str]:
@@ -357,113 +349,3 @@ class ScaleUpReport(NamedTuple):
             prices=None if before is None else EarlierPrice(before.price, before.unknown, before.least),
             draws=coming.draws,
         )
-
-
-# ---- new node kinds ----------------------------------------------------------------------------------------
-#
-# Of what new nodes ``moorage plan nodes`` makes its plan, and what they cost.
-
-NO_TEMPLATE = "no node group has a node or a template"
-
-
-class NewNodeKinds(PoolTemplates):
-    """Templates of NodePools and node groups.
-
-    Attributes
-    ----------
-    room : dict of str to int
-        How many nodes a group may get, by the name of its template.
-    """
-
-    room: dict[str, int] = msgspec.field(default_factory=dict)
-    notes: list[str] = msgspec.field(default_factory=list)
-
-    def with_notes(
-        self, scheduler: Scheduler, needed: NodesNeeded, autoscaling: AutoscalerSettings | None
-    ) -> NodesNeeded:
-        """Return a plan with the limits of pools and groups that it exceeds, and notes about the types that
-        were tried, and about what autoscalers would do for the pending pods, if it is asked."""
-        tried = f"The plan tries {self.tried} of {number_of(self.types, 'type', 'types')} of the NodePools."
-        notes = (*self.notes, *([tried] if self.tried else ()))
-        if autoscaling is not None and autoscaling.groups is not None:
-            notes = (*notes, f"{scale_up(scheduler, autoscaling).headline()}.")
-        over = tuple(self._over_limits(scheduler, needed))
-        return replace(needed, notes=(*needed.notes, *notes), over_limits=over)
-
-    def _over_limits(self, scheduler: Scheduler, needed: NodesNeeded) -> Iterator[str]:
-        """Yield the limits of pools and groups that a plan exceeds."""
-        listed: list[Node] = scheduler.client.list(Node)[0]
-        plans: dict[str, Mapping[str, int]] = {"the fewest nodes": needed.counts}
-        if needed.cheapest not in (None, needed.counts):
-            plans["the cheapest plan"] = needed.cheapest or {}
-        pools: list[NodePool] = scheduler.client.list(NodePool)[0]
-        for what, counts in plans.items():
-            for name, room in self.room.items():
-                if counts[name] > room:
-                    yield f"{what} would be {counts[name]} more of node group {name}, maxSize allows {room}"
-            new = [node for node in self.nodes for _ in range(counts[node.name])]
-            for pool in pools:
-                own = [node for node in (*listed, *new) if node.metadata.labels.get(POOL) == pool.name]
-                for name, limit in pool.spec.limits.items():
-                    amounts = [Quantity(node.status.capacity.get(name, 0)) for node in own]
-                    used = Quantity(len(own)) if name == "nodes" else sum(amounts, Quantity("0"))
-                    if used > Quantity(limit):
-                        yield f"{what} would exceed the limit {name} {limit} of NodePool {pool.name}: {used}"
-
-
-def kinds_of_new_nodes(
-    scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], autoscaling: AutoscalerSettings
-) -> NewNodeKinds:
-    """Return templates of the NodePools and node groups for pods, by default the pending ones.
-
-    Raises
-    ------
-    InputError
-        There are none, or none has an instance type or a node.
-    """
-    pools = stored_pools(scheduler.client)
-    nodes: list[Node] = scheduler.client.list(Node)[0]
-    if not pools and autoscaling.groups is None:
-        there = nearest_or_known("", (node.name for node in nodes))
-        raise InputError(f"name a node to copy, or give an input with NodePools, or node groups{there}")
-    types = stored_types(autoscaling.types, scheduler.client)
-    wanted = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
-    options = autoscaling.options or KarpenterOptions()
-    of_groups = nodes_of_groups(autoscaling.groups, nodes).values() if autoscaling.groups is not None else ()
-    grouped = [*chain.from_iterable(of_groups)]
-    refuse_unoffered(options.unavailable, types.every(), grouped)
-    templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
-    kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
-    kinds.notes += [as_sentence(types.source)] if types.source else []
-    kinds.notes += stored_prices(types, scheduler.client).notes(grouped)
-    kinds.notes += map(as_sentence, types.notes)
-    kinds.notes += foreign_zones(nodes, types.every())
-    if autoscaling.groups is not None:
-        scaler = GroupScaler(scheduler, autoscaling)
-        for group, node, room in scaler.new_nodes():
-            kinds.nodes.append(node)
-            kinds.room[node.name] = room
-            if (price := scaler.price(group, node)).is_known:
-                kinds.prices[node.name] = price.most
-    if not kinds.nodes:
-        hint = "; give types with --instance-types FILE" if types.source.startswith(SEEN) else ""
-        why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
-        if idle := idle_pools(pools):
-            why += f" and makes nodes for pods ({idle})"
-        raise InputError(f"{why}{hint}")
-    return kinds
-
-
-def prices_of(
-    scheduler: Scheduler, templates: Sequence[str | Node], types: Types | None
-) -> tuple[dict[str, float], list[str]]:
-    """Return what nodes of templates cost, at most, where that is known, and notes: what that rests on."""
-    likes = dict[str, Node]()
-    for template in templates:
-        if isinstance(template, str):
-            likes[template] = scheduler.client.get(Node, template.partition(",")[0])
-        else:
-            likes[template.name] = template
-    price_of, notes = node_prices(scheduler.client, types, of=likes.values())
-    prices = {name: price.most for name, like in likes.items() if (price := price_of(like)).is_known}
-    return prices, notes

@@ -125,6 +125,9 @@ class PassInput:
         Nodes on which pods are expected that wait.
     launcher : callable
         What the provider launches for a claim.
+    redraws : bool
+        Whether it stands for the passes that follow one another every 10 s, each of which draws anew among
+        equal domains: a pod is refused only where all draws refuse it.
     """
 
     types: Mapping[str, Sequence[InstanceType]]
@@ -134,6 +137,7 @@ class PassInput:
     only_new: bool = False
     nominated: frozenset[str] = frozenset()
     launcher: Launcher = cheapest
+    redraws: bool = False
 
 
 @dataclass(frozen=True)
@@ -453,6 +457,7 @@ class ClusterView:
             self.options.ignore_dra_requests,
             removal.most_claims,
             hosts,
+            self.situation.redraws,
         )
         solver.solve(placed)
         return solver

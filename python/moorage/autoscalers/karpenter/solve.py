@@ -6,7 +6,7 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/scheduler.go (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,8 @@ from .topology import Topology
 # ---- solve -------------------------------------------------------------------------------------------------
 
 HAS_CLAIMS = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
+MOST_DRAWS = 1000
+"""In how many ways a pod is tried at most, where domains of several keys are equal."""
 NO_TEMPLATE = "nodepool requirements filtered out all available instance types"
 
 
@@ -47,6 +49,8 @@ class Solver:
         The pass ends early once there are more.
     hosts : int
         New nodes have numbers above it.
+    redraws : bool
+        Whether pods that are left are tried in the other domains among which Karpenter draws.
     relaxations : dict of str to list of str
         By the key of a pod, what it gave up over all attempts.
     """
@@ -62,6 +66,7 @@ class Solver:
     refuses_claims: bool
     most_claims: int | None = None
     hosts: int = 0
+    redraws: bool = False
     errors: dict[str, Refusal] = field(default_factory=dict)
     relaxations: dict[str, list[str]] = field(default_factory=dict)
 
@@ -81,6 +86,25 @@ class Solver:
     def solve(self, candidates: Sequence[TriedPod]) -> None:
         """Place pods, until nothing has moved for a whole round."""
         queue = deque(sorted(candidates, key=_turn))
+        self._place(queue)
+        while self.redraws and self._redraw(queue):
+            self._place(queue)
+
+    def _redraw(self, queue: deque[TriedPod]) -> bool:
+        """Place one of the pods that are left by another draw; whether there is one."""
+        ties = self.topology.ties
+        for candidate in {_alike(each): each for each in reversed(queue)}.values():
+            ties.turn = ties.ways = 1
+            while (refusal := self._try(candidate)) is not None and ties.turn < min(ties.ways, MOST_DRAWS):
+                ties.turn += 1
+            ties.turn = 0
+            if refusal is None:
+                del self.errors[candidate.pod.key]
+                queue.remove(candidate)
+                return True
+        return False
+
+    def _place(self, queue: deque[TriedPod]) -> None:
         length_at_return: dict[str, int] = {}
         while queue:
             candidate = queue[0]
@@ -226,6 +250,13 @@ def _is_lowered(claim: Claim, placement: ClaimWithPod) -> bool:
         if before.min_values is not None and now is not None and now < before.min_values:
             return True
     return False
+
+
+def _alike(candidate: TriedPod) -> Hashable:
+    """Equal for pods of which one has no place where another has none."""
+    shape, moves = candidate.shape, candidate.moves
+    own = candidate.uid if candidate.volumes or candidate.alternatives else ""
+    return shape.constraints, frozenset(shape.amounts.items()), shape.ports, moves, own
 
 
 def _turn(candidate: TriedPod) -> tuple[int, int, float, str]:

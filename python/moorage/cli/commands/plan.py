@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +32,26 @@ from ..options.new_node_options import (
     time_option,
     types_option,
 )
-from ..options.option_types import CommandGroup, WholeNumber, all_of, offer, offered_workloads, output_option
+from ..options.option_types import (
+    CommandGroup,
+    WholeNumber,
+    all_of,
+    is_given,
+    offer,
+    offered_workloads,
+    output_option,
+)
 from ..options.option_types import offered_nodes as nodes_of
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.coming_nodes import ComingNodes
     from moorage.answers.runs.pod_templates import PodTemplateFile
     from moorage.answers.scheduler import Scheduler
     from moorage.kube import Node, Pod
     from moorage.table import Tabular
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
-Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
+Question = Callable[["Scheduler", list[tuple["Pod", int]], "ComingNodes | None"], "Tabular"]
 pod_option = click.option(
     "--pod",
     "templates",
@@ -87,14 +95,14 @@ planning_options = all_of(
     metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
     shell_complete=offer(nodes_of),
     help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
-    "manifest; repeatable. Default: what the NodePools of the input, and node groups, could have.",
+    "manifest; repeatable. Default: the nodes that the NodePools of the input, and node groups, make.",
 )
 @click.option(
     "--price",
     "given",
     multiple=True,
     metavar="NODE=PRICE",
-    help="Price of a node of a template per hour, for the cheapest plan; repeatable.",
+    help="Price of a node of a template of --like per hour, for the cheapest plan; repeatable.",
 )
 @known_node_options
 @pod_option
@@ -104,7 +112,7 @@ planning_options = all_of(
     type=WholeNumber(0),
     default=10_000,
     show_default=True,
-    help="Maximum number of new nodes.",
+    help="Maximum number of new nodes like those of --like.",
 )
 @planning_options
 def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: Any) -> None:
@@ -116,40 +124,30 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     their pods on the new nodes, too; a template without room for one is left out. Pods pass admission like
     new ones, and no pod is evicted.
 
-    Without --like, the NodePools of the input have a template for each zone and for the few of their types
-    that promise the lowest price, and each node group has one. A note says what cluster-autoscaler would do.
+    Without --like, NODES are those that Karpenter makes for the NodePools of the input, and
+    cluster-autoscaler for node groups, as in check; CHEAPEST is a cheaper way that these allow, if one is
+    found. Pods of --pod get theirs after the pending ones.
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     templates = [node for text in like for node in _node_templates(text)]
     prices = dict(map(_price, given))
+    for option in ("--price",) * bool(given) + ("--max",) * is_given("most"):
+        if not like:
+            raise click.UsageError(f"{option} has no effect without --like")
 
-    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.answers.runs.coming_nodes import kinds_of_new_nodes, prices_of
-        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-        from moorage.kube import Node, Object
-        from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
+    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]], coming: ComingNodes | None) -> Tabular:
+        from moorage.answers.runs.planned_nodes import planned_nodes, prices_of
 
+        if not like:
+            return planned_nodes(scheduler, coming, pods)
         _check_names(scheduler, like)
-        nodes = asked_nodes(options)
-        if like:
-            refuse_groups(options, "--like")
-            known, notes = prices_of(scheduler, templates, nodes.types())
-            needed = scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
-            return replace(needed, notes=(*needed.notes, *notes))
-        kinds_told = (AutoscalerFlags, ConfigMap, KarpenterSettings)
-        objects = [*chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])]
-        groups = nodes.groups(scheduler.client.list(Node)[0], objects)
-        settings = None if groups is None else groups.settings
-        flags = nodes.karpenter_options(objects)
-        autoscaling = AutoscalerSettings(nodes.types(), flags, options["seed"], groups=settings)
-        kinds = kinds_of_new_nodes(scheduler, pods, autoscaling)
-        needed = scheduler.nodes_needed(
-            pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices
-        )
-        return kinds.with_notes(scheduler, needed, None if pods else autoscaling)
+        refuse_groups(options, "--like")
+        known, notes = prices_of(scheduler, templates, asked_nodes(options).types())
+        needed = scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
+        return replace(needed, notes=(*needed.notes, *notes))
 
-    _answer(options, ask, "--like", asks_pools=not like)
+    _answer(options, ask, "--like", asks_pools=not like, grows=not like)
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -231,7 +229,7 @@ def drain(
             f"--autoscale needs the nodes that are drained: give them in place of {source}"
         )
 
-    def ask(scheduler: Scheduler, _: object) -> Tabular:
+    def ask(scheduler: Scheduler, *_: object) -> Tabular:
         from moorage.kube import Node
 
         plan, settings = scheduler.drain_plan(which, force), asked_nodes(options)
@@ -273,7 +271,7 @@ def defragment(
     if (nodes is None) == (gpus is None):
         raise click.UsageError("give either --nodes or --gpus")
 
-    def ask(scheduler: Scheduler, _: object) -> Tabular:
+    def ask(scheduler: Scheduler, *_: object) -> Tabular:
         return scheduler.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
 
     _answer(options, ask, "--gpus" if nodes is None else "--nodes")
@@ -296,7 +294,7 @@ def bound(**options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
+    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]], _: object) -> Tabular:
         from moorage.answers.new_nodes import admitted_pods, asked_pods
 
         if not pods:
@@ -340,7 +338,7 @@ def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(scheduler: Scheduler, _: object) -> Tabular:
+    def ask(scheduler: Scheduler, *_: object) -> Tabular:
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.consolidation_rounds import NO_POOL, with_draws
         from moorage.kube import NodePool
@@ -363,11 +361,12 @@ def _answer(
     source: str,
     asks_pools: bool = False,
     drained: Sequence[str] | None = None,
+    grows: bool = False,
 ) -> Tabular:
     """Load the cluster, ask, print the answer, and return it; errors of the question name an option.
 
-    NodePools make no nodes, unless the question is about them, or new nodes are to come first for those that
-    are drained.
+    NodePools make no nodes, unless the question is about them, whether nodes come (`grows`) or go, or new
+    nodes are to come first for those that are drained.
     """
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.node_emptying import EmptyingPlan
@@ -380,7 +379,7 @@ def _answer(
     from .planning_output import write_plan
 
     with Stages("reading", "planning") as stage:
-        setup = setup_of(options, grows=False)
+        setup = setup_of(options, grows)
         cluster = setup.cluster
         place = options["namespace"] or "default"
         scheduler = setup.make()
@@ -401,7 +400,7 @@ def _answer(
                 names = drained or ()
                 nodes = select_nodes(scheduler.client, names[0] if len(names) == 1 else names)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
-            answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
+            answer = ask(scheduler, [(template.pod, template.share) for template in read.pods], setup.coming)
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]

@@ -176,8 +176,8 @@ def _needed(table: PrintedTable) -> PrintedTable:
 
 def _left_out(answer: Tabular) -> Iterator[str]:
     """Yield what an answer does not take into account, a line each."""
-    if isinstance(answer, NodesNeeded) and answer.over_limits:
-        yield f"autoscalers would not make them: {'; '.join(answer.over_limits)}"
+    if isinstance(answer, NodesNeeded):
+        yield from answer.facts
     if isinstance(answer, Bound | NodesNeeded):
         for why, count in (answer.skipped or {}).items():
             yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
@@ -222,4 +222,7 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
         rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
         yield PrintedTable(("NODE THAT STAYS", "WHY"), rows)
     if isinstance(answer, NodesNeeded):
-        yield PrintedTable(("NO PLACE FOR", "REASON"), list(answer.unplaced.items()))
+        by_reason = grouped((why, pod) for pod, why in answer.unplaced.items())
+        yield PrintedTable(
+            ("NO PLACE FOR", "REASON"), [(first_of(pods, 3), why) for why, pods in by_reason.items()]
+        )

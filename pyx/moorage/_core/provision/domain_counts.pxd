@@ -6,6 +6,8 @@ from moorage._core.provision.label_requirements cimport Key, LabelRequirement, R
 cdef class Ties:
     cdef object seed
     cdef public Py_ssize_t attempt
+    cdef public object turn, ways
+    cdef object left, choices
 
     cdef first(self, mask, Key key, str topology_key)
 

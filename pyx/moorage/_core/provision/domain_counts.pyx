@@ -27,26 +27,38 @@ cdef array.array NO_COUNTS = array.array("i")
 
 
 cdef class Ties:
-    """In which order domains are looked at that nothing else orders: by name, or by lot with a seed.
+    """Which domain is taken of those that nothing else orders: the first by name, or by lot with a seed.
 
     The lot of a domain follows from the seed, the attempt (each try to place a pod), its key and its name:
     FNV-1a, then the finalizer of splitmix64.
+
+    Attributes
+    ----------
+    turn : int
+        Unless it is 0, which of the ways to choose a domain for each topology of a pod is taken: turns from 1
+        to `ways` take all of them.
+    ways : int
+        The most that a pod has had since it was set.
     """
 
     def __cinit__(self, seed):
         self.seed = seed
+        self.turn, self.ways = 0, 1
 
     cdef first(self, mask, Key key, str topology_key):
-        """The first of several domains, as a bit."""
+        """The one of several domains that is taken, as a bit."""
         if not mask & (mask - 1):
             return mask
-        best = None
+        ranked = []
         for place in bits(mask):
             domain = key.values[place]
-            rank = lot(f"{self.seed}/{self.attempt}/{topology_key}/{domain}") if self.seed else domain
-            if best is None or rank < best[0]:
-                best = rank, place
-        return ONE << best[1]
+            is_drawn = self.seed and not self.turn
+            rank = lot(f"{self.seed}/{self.attempt}/{topology_key}/{domain}") if is_drawn else domain
+            ranked.append((rank, place))
+        self.left, at = divmod(self.left, len(ranked))
+        self.choices *= len(ranked)
+        self.ways = max(self.ways, self.choices)
+        return ONE << sorted(ranked)[at][1]
 
 
 cdef lot(str text):
@@ -337,6 +349,7 @@ cdef class ConstraintGroups:
         cdef Py_ssize_t at
         worst = None
         self.look()
+        ties.left, ties.choices = ties.turn, 1
         for at in range(len(self.groups)):
             counts = self.groups[at]
             strict = counts.of_nodes(self.strict)

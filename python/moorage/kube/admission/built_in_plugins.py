@@ -12,13 +12,21 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 
+from ..model.admission_policies import IGNORE
 from ..model.meta import Object
 from ..model.node import ServiceAccount
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
+from ..model.webhooks import KINDS, Webhook
 from ..model.workload import PriorityClass
-from ..releases import ADMISSION_PLUGINS, ANTI_AFFINITY_TOPOLOGY, DEFAULT_TOLERATIONS, NOT_EVALUATED
+from ..releases import (
+    ADMISSION_PLUGINS,
+    ANTI_AFFINITY_TOPOLOGY,
+    DEFAULT_TOLERATIONS,
+    NOT_EVALUATED,
+    WEBHOOK_PLUGINS,
+)
 from ..workloads.ownership import has_made_up_uid
 from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError
 
@@ -250,3 +258,13 @@ def _notes(enabled: frozenset[str], disabled: frozenset[str], files: Iterable[st
     for file in sorted({*files} - {""}):
         option = f"--admission-control-config-file {file}"
         yield f"The API server has {option}, which is not read: --exempt has what Pod Security exempts."
+
+
+def webhooks_that_fail_closed(objects: Iterable[Object]) -> Iterator[tuple[Object, Webhook]]:
+    """Yield the webhooks of the configurations among objects that do not fail open, each after its own, but
+    for those that the API server is told not to ask."""
+    listed = list(objects)
+    off = switched_plugins(listed).disabled
+    for obj in listed:
+        if isinstance(obj, KINDS) and WEBHOOK_PLUGINS[obj.kind] not in off:
+            yield from ((obj, webhook) for webhook in obj.webhooks if webhook.failure_policy != IGNORE)

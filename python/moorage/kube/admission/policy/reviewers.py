@@ -20,13 +20,13 @@ from ...model.webhooks import Webhook
 from ...model.workload import CustomObject
 from ...plain import plain
 from ...workloads.kind_table import POLICY_GROUPS
+from ..built_in_plugins import webhooks_that_fail_closed
 from ..field_checks import Json
 from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import BoundPolicy
 from .policy_expressions import ExpressionError, Facts
 from .policy_matching import Namespaces, PolicyRequest, Reviews, is_exempt
-from .silent_webhooks import webhooks_that_fail_closed
 
 _CONFIG = "Config.config.gatekeeper.sh"
 

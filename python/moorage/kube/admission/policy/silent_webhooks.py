@@ -11,17 +11,16 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ...model.admission_policies import EXACT, IGNORE
+from ...model.admission_policies import EXACT
 from ...model.cluster import Cluster
 from ...model.meta import Object
 from ...model.node import Namespace
 from ...model.pod import Pod
-from ...model.webhooks import KINDS, ServiceReference, Webhook
+from ...model.webhooks import ServiceReference, Webhook
 from ...model.workload import Service
 from ...plain import plain
-from ...releases import WEBHOOK_PLUGINS
 from ...workloads.ownership import is_healthy
-from ..built_in_plugins import switched_plugins
+from ..built_in_plugins import webhooks_that_fail_closed
 from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
 from .policy_matching import PolicyRequest, first_match
 
@@ -29,16 +28,6 @@ BINDING, EVICTION = ("v1", "Binding", "binding"), ("policy/v1", "Eviction", "evi
 """Version and kind of what is created for a pod, and the subresource."""
 _FAILED = 'Internal error occurred: failed calling webhook "{}": failed to call webhook: {}'
 T = TypeVar("T", bound=Object)
-
-
-def webhooks_that_fail_closed(objects: Iterable[Object]) -> Iterator[tuple[Object, Webhook]]:
-    """Yield the webhooks of the configurations among objects that do not fail open, each after its own, but
-    for those that the API server is told not to ask."""
-    listed = list(objects)
-    off = switched_plugins(listed).disabled
-    for obj in listed:
-        if isinstance(obj, KINDS) and WEBHOOK_PLUGINS[obj.kind] not in off:
-            yield from ((obj, webhook) for webhook in obj.webhooks if webhook.failure_policy != IGNORE)
 
 
 class Silence(NamedTuple):

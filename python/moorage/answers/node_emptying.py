@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from moorage.autoscalers.group_settings import NodeGroup
-from moorage.autoscalers.providers.instance_type import HourlyCost
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import select_nodes

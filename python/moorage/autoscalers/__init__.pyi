@@ -7,6 +7,7 @@ from .consolidation_rounds import StepDocument as StepDocument
 from .group_settings import GroupSettings as GroupSettings
 from .group_settings import NodeGroup as NodeGroup
 from .group_settings import ScaleDown as ScaleDown
+from .hourly_cost import HourlyCost as HourlyCost
 from .karpenter.karpenter_options import KarpenterOptions as KarpenterOptions
 from .karpenter.new_nodes_result import Launch as Launch
 from .karpenter.new_nodes_result import Launched as Launched
@@ -15,7 +16,6 @@ from .karpenter.new_nodes_result import PodError as PodError
 from .karpenter.new_nodes_result import Provisioning as Provisioning
 from .karpenter.new_nodes_result import TypePrice as TypePrice
 from .node_removal import RemovalVerdict as RemovalVerdict
-from .providers.instance_type import HourlyCost as HourlyCost
 from .providers.instance_type import InstanceType as InstanceType
 from .providers.instance_type import Offering as Offering
 from .providers.instance_type import seen_types as seen_types

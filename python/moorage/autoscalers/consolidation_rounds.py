@@ -25,6 +25,7 @@ from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .autoscaler_protocol import AutoscalerSettings
+from .hourly_cost import HourlyCost
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidate_after, young_nodes
@@ -34,7 +35,7 @@ from .karpenter.pod_validation import is_reschedulable
 from .launched_nodes import assume_claims, remove_claims
 from .node_prices import stored_prices
 from .pool_scaler import PoolScaler
-from .providers.instance_type import HourlyCost, refuse_unoffered
+from .providers.instance_type import refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import (
     ComingNode,

@@ -25,9 +25,10 @@ from .cluster_autoscaler.group_states import STABLE, TEMPLATE_LABEL, NodeTemplat
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
+from .hourly_cost import HourlyCost
 from .node_maker import NodeMaker
 from .node_prices import NodePrices, stored_prices
-from .providers.instance_type import ZONE, HourlyCost, Shortage, is_short, node_offered_as
+from .providers.instance_type import ZONE, Shortage, is_short, node_offered_as
 from .scale_up_answer import CLUSTER_AUTOSCALER
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"

@@ -15,7 +15,8 @@ from moorage.kube.read.object_defaults import defaults
 from moorage.store import ObjectClient
 
 from .autoscaler_protocol import Made
-from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, HourlyCost
+from .hourly_cost import HourlyCost
+from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .scale_up_answer import NewNode
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from moorage.kube import Node, ObjectMeta
 from moorage.kube.model.node import REGION
@@ -10,12 +11,15 @@ from moorage.notes import RoutineNote, as_sentence
 from moorage.store import ObjectClient
 
 from .group_settings import NodeGroup, group_finder
-from .karpenter.disruption_moves import Command
-from .karpenter.existing_nodes import StateNode
+from .hourly_cost import HourlyCost
 from .providers.aws.ec2_answers import DATE, price_list, region_of
-from .providers.instance_type import POOL, HourlyCost
+from .providers.instance_type import POOL
 from .providers.pool_types import PoolTypes, Types, stored_types
 from .providers.prices import SPOT_UNKNOWN, bought_as, may_be_of_aws, prices_by
+
+if TYPE_CHECKING:
+    from .karpenter.disruption_moves import Command
+    from .karpenter.existing_nodes import StateNode
 
 
 class NodePrices:

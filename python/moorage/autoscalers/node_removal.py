@@ -45,6 +45,7 @@ from .cluster_autoscaler.flags import Memory
 from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, ScaleDown
+from .hourly_cost import HourlyCost
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disrupt import DisruptionPass, why_stays
 from .karpenter.disruption_candidates import consolidatable_at, expires_at, next_change
@@ -54,7 +55,7 @@ from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
 from .node_prices import stored_prices
 from .pool_scaler import PoolScaler
-from .providers.instance_type import POOL, HourlyCost
+from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, chosen_text, saved_text, versions, with_version
 from .scaling_rounds import left_pods
 

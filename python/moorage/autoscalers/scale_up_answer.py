@@ -16,9 +16,9 @@ from moorage.kube import Object
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags
+from .hourly_cost import HourlyCost
 from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
 from .karpenter.new_nodes_result import Launched
-from .providers.instance_type import HourlyCost
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""

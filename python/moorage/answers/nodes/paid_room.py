@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from moorage.autoscalers.providers.instance_type import HourlyCost
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.cluster import PodScheduler
 from moorage.kube import NodePool, Pod
 from moorage.kube.model.node import INSTANCE_TYPE, Node

@@ -13,9 +13,10 @@ from msgspec import UNSET, UnsetType, structs
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
 from moorage.autoscalers.group_settings import group_by_node
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.node_prices import NodePrices
 from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
-from moorage.autoscalers.providers.instance_type import ZONE, HourlyCost
+from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.pool_types import SEEN
 from moorage.autoscalers.providers.prices import NodesPrice, at_price
 from moorage.autoscalers.scale_up_answer import (

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.launched_nodes import promising_nodes
 from moorage.autoscalers.pool_scaler import PoolScaler
-from moorage.autoscalers.providers.instance_type import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.autoscalers.scale_up_answer import KARPENTER
 from moorage.autoscalers.scaling_rounds import scale_up

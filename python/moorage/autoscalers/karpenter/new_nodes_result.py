@@ -16,12 +16,11 @@ from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
 from moorage.table import Table, Tabular
 
+from ..hourly_cost import UNKNOWN, HourlyCost
 from ..providers.instance_type import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     RESERVED,
-    UNKNOWN,
-    HourlyCost,
     InstanceType,
     Offering,
     total,

@@ -16,9 +16,9 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, examples, located, number_of
 
+from ..hourly_cost import UNKNOWN
 from .instance_type import (
     INSTANCE_TYPE,
-    UNKNOWN,
     InstanceType,
     ListedTypes,
     Offering,

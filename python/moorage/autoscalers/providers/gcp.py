@@ -14,10 +14,10 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, number_of
 
+from ..hourly_cost import UNKNOWN
 from .instance_type import (
     CPU_SHARES,
     INSTANCE_TYPE,
-    UNKNOWN,
     InstanceType,
     ListedTypes,
     Offering,

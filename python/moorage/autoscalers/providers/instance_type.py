@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
-from msgspec import UNSET, UnsetType
-
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
@@ -20,6 +18,7 @@ from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
 from moorage.kube.read.decode import decode
 
+from ..hourly_cost import UNKNOWN, HourlyCost
 from .known_labels import DOMAINS, domain_of
 
 # ---- the labels of nodes that say what they are, and requirements on labels --------------------------------
@@ -45,58 +44,9 @@ def requirements(labels: Mapping[str, Iterable[object]]) -> tuple[NodeSelectorRe
 
 # ---- what a provider can launch: instance types, and the offerings of each ---------------------------------
 
-UNKNOWN = float("inf")
-"""The price of an offering of which none is known."""
 INTERFACES = "vpc.amazonaws.com/"
 """How resources of a type's network are named, which nodes have only where that of the cluster is set up for
 them."""
-
-
-class HourlyCost(NamedTuple):
-    """What nodes cost per hour, at least and at most: nothing and without an end where that is not known. A
-    spot price that is not known is at most that on demand."""
-
-    least: float = 0.0
-    most: float = UNKNOWN
-
-    @classmethod
-    def of(cls, least: float | UnsetType | None, most: float | None) -> HourlyCost:
-        """Return the price of an answer.
-
-        Parameters
-        ----------
-        least, most : float
-            As `shown` has made them: the least where it is less, the most where it is known.
-        """
-        if most is None:
-            return cls()
-        return cls(most if least is None or least is UNSET else least, most)
-
-    @classmethod
-    def total(cls, prices: Iterable[HourlyCost]) -> HourlyCost:
-        """Return a sum."""
-        every = list(prices)
-        return cls(sum([price.least for price in every], 0.0), sum([price.most for price in every], 0.0))
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it has an end."""
-        return self.most < UNKNOWN
-
-    @property
-    def shown(self) -> tuple[float | None, float | None]:
-        """What answers have: the most, None if it is not known; the least, None unless it is less."""
-        if not self.is_known:
-            return None, None
-        return self.most, self.least if self.least < self.most else None
-
-    def text(self, form: str = ".2f", sign: str = "") -> str:
-        """Return the price, its range, or its bound, in a form of numbers, each after the sign of a
-        currency."""
-        zero, least, most = (f"{sign}{amount:{form}}" for amount in (0.0, *self))
-        if least == most:
-            return most
-        return f"at most {most}" if self.least <= 0 or least == zero else f"{least} to {most}"
 
 
 @dataclass(frozen=True)

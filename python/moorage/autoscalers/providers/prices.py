@@ -19,6 +19,7 @@ from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.kube import Node, NodeOverlay, NodePool
 
+from ..hourly_cost import UNKNOWN, HourlyCost
 from ..karpenter.karpenter_options import KarpenterOptions
 from ..karpenter.pod_validation import requirement_problems
 from ..karpenter.type_columns import Catalogue, KnownType
@@ -28,9 +29,7 @@ from .instance_type import (
     INSTANCE_TYPE,
     MADE_HERE,
     POOL,
-    UNKNOWN,
     ZONE,
-    HourlyCost,
     InstanceType,
     Offering,
     node_offered_as,

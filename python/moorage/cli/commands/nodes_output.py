@@ -17,7 +17,7 @@ from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable
-from moorage.autoscalers.providers.instance_type import HourlyCost
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.document import Document
 from moorage.engine.framework.evidence import readable
 from moorage.errors import number_of

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.node_prices import NodePrices
-from moorage.autoscalers.providers.instance_type import INSTANCE_TYPE, POOL, HourlyCost
+from moorage.autoscalers.providers.instance_type import INSTANCE_TYPE, POOL
 from moorage.autoscalers.providers.pool_types import types_of_objects
 from moorage.autoscalers.providers.type_files import given_types
 from moorage.errors import InputError

@@ -16,7 +16,8 @@ from moorage._core.provision.label_requirements import RequirementSet
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, Launched, by_price
 from moorage.autoscalers.karpenter.type_columns import KnownType
 
-from ..instance_type import CAPACITY_TYPE, RESERVED, HourlyCost, InstanceType, Offering
+from ...hourly_cost import HourlyCost
+from ..instance_type import CAPACITY_TYPE, RESERVED, InstanceType, Offering
 from .ec2_instance_types import INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
 from .node_capacity import EXOTIC
 

@@ -1,0 +1,58 @@
+"""What nodes cost per hour, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+UNKNOWN = float("inf")
+"""The price of an offering of which none is known."""
+
+
+class HourlyCost(NamedTuple):
+    """What nodes cost per hour, at least and at most: nothing and without an end where that is not known. A
+    spot price that is not known is at most that on demand."""
+
+    least: float = 0.0
+    most: float = UNKNOWN
+
+    @classmethod
+    def of(cls, least: float | UnsetType | None, most: float | None) -> HourlyCost:
+        """Return the price of an answer.
+
+        Parameters
+        ----------
+        least, most : float
+            As `shown` has made them: the least where it is less, the most where it is known.
+        """
+        if most is None:
+            return cls()
+        return cls(most if least is None or least is UNSET else least, most)
+
+    @classmethod
+    def total(cls, prices: Iterable[HourlyCost]) -> HourlyCost:
+        """Return a sum."""
+        every = list(prices)
+        return cls(sum([price.least for price in every], 0.0), sum([price.most for price in every], 0.0))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has an end."""
+        return self.most < UNKNOWN
+
+    @property
+    def shown(self) -> tuple[float | None, float | None]:
+        """What answers have: the most, None if it is not known; the least, None unless it is less."""
+        if not self.is_known:
+            return None, None
+        return self.most, self.least if self.least < self.most else None
+
+    def text(self, form: str = ".2f", sign: str = "") -> str:
+        """Return the price, its range, or its bound, in a form of numbers, each after the sign of a
+        currency."""
+        zero, least, most = (f"{sign}{amount:{form}}" for amount in (0.0, *self))
+        if least == most:
+            return most
+        return f"at most {most}" if self.least <= 0 or least == zero else f"{least} to {most}"

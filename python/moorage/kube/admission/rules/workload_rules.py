@@ -195,12 +195,15 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if least == 0 and not types & {"Object", "External"}:
         why = "must specify at least one Object or External metric to support scaling to zero replicas"
         yield Fault(f"{path}.metrics", forbidden(why))
-    if greatest < 1:
-        yield Fault(f"{path}.maxReplicas", required("must be set and greater than 0"))
     if greatest < least:
         yield Fault(
             f"{path}.maxReplicas", invalid(greatest, "must be greater than or equal to `minReplicas`")
         )
+
+
+def _maximum_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    if (spec.get("maxReplicas") or 0) < 1:
+        yield Fault(f"{path}.maxReplicas", required("must be set and greater than 0"))
 
 
 def _budget_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -248,7 +251,7 @@ RULES: Rules = {
     ),
     "apps.v1.DaemonSetSpec": (*_LASTING, _daemon_set_errors),
     "core.v1.ReplicationControllerSpec": (_controller_errors, _lasting_errors),
-    "autoscaling.v2.HorizontalPodAutoscalerSpec": (_scaler_errors,),
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": (during("since 1.36", _maximum_errors), _scaler_errors),
     "policy.v1.PodDisruptionBudgetSpec": (_budget_errors,),
     "scheduling.v1.PriorityClass": (_class_errors,),
 }

@@ -94,3 +94,33 @@ def test_an_object_replaces_the_whole(tmp_path: Path) -> None:
     found: Deployment = one.client.get(Deployment, "web", "default")
     one.apply(mo.edit(found, {"spec.replicas": None}))
     assert replicas(one) == 1
+
+
+EXISTS = {"key": "x", "operator": "Exists"}
+CLASSES = {"low": {"value": 10, "preemptionPolicy": "Never"}, "usual": {"value": 5, "globalDefault": True}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *({"tolerations": each} for each in ([EXISTS], [EXISTS | {"effect": "NoSchedule"}], [])),
+        {"tolerations": [{"operator": "Exists"}]},
+        {"priorityClassName": "low"},
+        {"priorityClassName": "system-cluster-critical"},
+    ],
+)
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_job_changes_but_for_its_template(spec: dict[str, Any], is_served: bool, tmp_path: Path) -> None:
+    containers = [{"name": "c", "image": "i"}]
+    template = {"spec": {"restartPolicy": "Never", "containers": containers} | spec}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    job["spec"] = {"parallelism": 2, "completions": 2, "suspend": True, "template": template}
+    classes = [make("PriorityClass", name, None, **fields) for name, fields in CLASSES.items()]
+    before = job | {"metadata": {"name": "j", "uid": "u", "resourceVersion": "5"}} if is_served else job
+    one = scheduler(tmp_path, before, *map(manifest, classes))
+    changed = copy.deepcopy(job)
+    changed["spec"] |= {"parallelism": 1, "suspend": False, "backoffLimit": 1}
+    assert one.apply(written(tmp_path, changed)).changed == ("Job default/j",)
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "k"
+    with pytest.raises(InputError, match="field is immutable"):
+        one.apply(written(tmp_path, changed))

@@ -151,13 +151,14 @@ def test_a_deployment_has_its_turn_although_its_replica_set_makes_the_pods(
     assert [key.partition("-")[0] for key in one.run().placements] == ["default/web"]
 
 
+@WAYS
 @pytest.mark.parametrize("created", ["", OLD])
-def test_a_single_pod_of_a_change_file_has_its_turn(created: str) -> None:
+def test_a_single_pod_of_a_change_has_its_turn(made: Way, created: str) -> None:
     """Also where the change only scales a workload that was there."""
     dump = [machine("n", 1), *([workload("Deployment", "web", 0, OLD)] if created else [])]
     change = [workload("Deployment", "web", 1), thing("Pod", "new", template("new")["spec"])]
     for expected, objects in (("web", change), ("new", change[::-1])):
-        placed = by_file(dump, objects).run().placements
+        placed = made(dump, objects).run().placements
         assert [key.removeprefix("default/").partition("-")[0] for key in placed] == [expected]
 
 

@@ -820,6 +820,8 @@ class SimulationSetup:
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = self._asked_nodes()
+        for pod in self._lost_by_taints(loaded.listed):  # of the changed files
+            self.evicted[pod.key] = Evicted(pod, f"a taint took it from node {pod.spec.node_name}")
         for change in changes:
             scheduler.context.let_pods_stop()
             before = loaded.pods.changed(loaded.since(scheduler))
@@ -847,15 +849,9 @@ class SimulationSetup:
         return [*self._warned, *self.cluster.siblings.sentences()]
 
     def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
-        """Note the pods that a change has deleted or kept, also those that taints have evicted and nobody
-        makes again."""
+        """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
-        scheduler = self.loaded.scheduler
-        for key, now in self.loaded.since(scheduler).items():
-            old = None if now is not None and is_active(now) else before.get(key)
-            node = None if old is None else find_object(scheduler.client, Node, old.spec.node_name)
-            if old is not None and node is not None and not tolerated_seconds(old, node.spec.taints):
-                deleted |= {key} if why_lost(scheduler, old) else set()
+        deleted |= {pod.key for pod in self._lost_by_taints(before.get)}
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
             pod = before[key]
@@ -868,6 +864,17 @@ class SimulationSetup:
                 self.kept[key] = f"{change.text}: {why}"
                 if why not in LASTING:
                     self._budgeted.append((change, pod))
+
+    def _lost_by_taints(self, before: Callable[[str], Pod | None]) -> Iterator[Pod]:
+        """Yield the pods, as they were before, that taints have evicted and nobody makes again."""
+        scheduler = self.loaded.scheduler
+        for key, now in self.loaded.since(scheduler).items():
+            old = before(key)
+            if old is None or not is_active(old) or (now is not None and is_active(now)):
+                continue
+            node = find_object(scheduler.client, Node, old.spec.node_name)
+            if node is not None and not tolerated_seconds(old, node.spec.taints) and why_lost(scheduler, old):
+                yield old
 
     def make(self) -> Scheduler:
         """Return a scheduler that nobody has used."""

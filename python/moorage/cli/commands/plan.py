@@ -216,7 +216,8 @@ def drain(
     """Find an order in which nodes can be drained so that every pod finds a node, the moves, and the price of
     the nodes; or the pods that stay, and which changes let them go, each tried alone.
 
-    Pods move one at a time, while all nodes of the plan are cordoned. Disruption budgets are respected.
+    Nodes are drained one after the other, while all of the plan are cordoned. Disruption budgets are
+    respected.
 
     Exit codes: 0 if it ran, whatever the answer; 1 with --gate if a node cannot be drained; 2 for bad input.
     """

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from moorage.errors import InputError
 from moorage.kube import Pod
 
 from .cluster_changes import ChangingScheduler
+from .helpful_changes import HelpfulChange, Kind, write
 
+T = TypeVar("T")
 MOST_ATTEMPTS = 20_000
 """Of how many pods all runs together may try to place."""
 
@@ -57,13 +64,39 @@ class PlayedChanges:
 
     def pods_like(self, pod: Pod, *changes: Callable[[ChangingScheduler], object]) -> list[Pod]:
         """Return the pods of the controller of a pod, or that pod, after changes and a run."""
-        scheduler = self._scheduler
-        with scheduler.transaction():
-            for change in changes:
-                change(scheduler)
-            scheduler.run()
+
+        def read(scheduler: ChangingScheduler) -> list[Pod]:
             listed: list[Pod] = scheduler.client.list(Pod, pod.namespace)[0]
             return [each for each in listed if has_owner_of(pod, each)]
+
+        return self.after(read, *changes)
+
+    def after(
+        self, read: Callable[[ChangingScheduler], T], *changes: Callable[[ChangingScheduler], object]
+    ) -> T:
+        """Return what is read after changes and a run."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            with suppress(InputError):  # of a change that the API server refuses
+                for change in changes:
+                    change(scheduler)
+                scheduler.run()
+            return read(scheduler)
+
+
+def make(change: HelpfulChange, owner: Any, scheduler: ChangingScheduler) -> None:
+    """Make a change as a user would: one of pods in the template of their owner, if they have one."""
+    if change.kind == Kind.NODE:
+        labels = [f"{key}={value}" for key, value in change.values.get("label", {}).items()]
+        like = ",".join([change.values["like"], *labels])
+        scheduler.add_nodes(change.values.get("nodes", 1), like)
+        return
+    write(scheduler.client, change.edits)
+    scheduler.sync()
+    if change.changes_pods and owner is not None:
+        template = owner.spec.template
+        changed = change.of(Pod(metadata=template.metadata, spec=template.spec)).spec
+        scheduler.apply(replace(owner, spec=replace(owner.spec, template=replace(template, spec=changed))))
 
 
 def has_owner_of(pod: Pod, other: Pod) -> bool:

@@ -63,7 +63,7 @@ from .pods_in_the_way import (
     with_others,
 )
 from .probe import Probe
-from .replica_changes import of_rollouts, with_deletions, workload_changes
+from .replica_changes import carried_out, workload_changes
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -282,7 +282,7 @@ def _single_changes(probe: Probe, preemption: PreemptionExamination | None) -> l
     if may_evict and has_lower and all(change.kind == Kind.NODE for change in changes):
         others = find_changes(Probe(engine, pod, probe.kinds, evicts=True, played=probe.played))
         changes += [change for change in others if not changes or change.kind != Kind.NODE]
-    return of_rollouts(probe, [*with_deletions(probe, changes)])
+    return carried_out(probe, changes)
 
 
 def _with_preemption(

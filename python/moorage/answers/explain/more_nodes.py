@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage._core.state.pod_spec import pinned_node
-from moorage.cluster import ChangingScheduler
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, put, write
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, put
+from moorage.cluster.played_changes import make
 from moorage.engine.framework.evidence import readable
 from moorage.engine.requirements import POD_TERMS, hard_spreads, label_requirements, pod_terms, required_terms
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorRequirement, NodeSelectorTerm
@@ -36,17 +36,12 @@ MOST_FOR_OTHERS = 64
 """Maximum number of nodes that are added for other pods that wait."""
 MOST_DOMAINS = 4
 """Maximum number of domains per topology that are tried or offered."""
+ANOTHER = "another"
+"""The value of a label that stands for one that no node has."""
 OF_KUBELET = frozenset(
     {HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
 )
 """The labels that the kubelet sets on its node, and puts back."""
-
-
-class _Like(NamedTuple):
-    """A node that copies are made of, and what they are like but for their size and zone."""
-
-    node: Node
-    kind: object
 
 
 def added_nodes(probe: Probe) -> Iterator[HelpfulChange]:
@@ -55,27 +50,26 @@ def added_nodes(probe: Probe) -> Iterator[HelpfulChange]:
     topologies ask for one."""
     if pinned_node(probe.pod.spec):
         return
-    places, templates = _Places(probe), list[_Like]()
+    places = _Places(probe)
     is_enough, own, done = False, set[object](), set[object]()
-    for template in places.templates():
-        templates.append(template)
-        if template.kind not in own and (helpful := [*_copies(probe, template.node, {})]):
+    for node, kind in (templates := [*places.templates()]):
+        if kind not in own and (helpful := [*_copies(probe, node, {})]):
             yield from helpful
-            own.add(template.kind)
+            own.add(kind)
             is_enough = is_enough or probe.places_all(helpful)
-    for template in () if is_enough else templates:
+    for node, kind in () if is_enough else templates:
         number = 0
-        for labels in () if template.kind in done else places.elsewhere(template.node):
-            is_new = places.is_new(labels)
+        for labels in () if kind in done else places.elsewhere(node):
+            is_new = ANOTHER in labels.values()
             if number == MOST_DOMAINS or (is_new and (number or own)):
                 break
-            helpful = [*_copies(probe, template.node, labels)]
+            helpful = [*_copies(probe, node, labels)]
             yield from (replace(change, is_rare=is_new) for change in helpful)
             number += bool(helpful)
             if probe.places_all(helpful):
                 break
         if number:
-            done.add(template.kind)
+            done.add(kind)
 
 
 class _Places:
@@ -106,9 +100,10 @@ class _Places:
         for region, zone in sorted({(each.get(REGION, ""), each.get(ZONE, "")) for each in labels}):
             self._zones[region] += [zone] if zone else []
 
-    def templates(self) -> Iterator[_Like]:
-        """Yield the nodes that are copied, the smallest first; of nodes that differ only in size and zone,
-        the smallest in each zone, and larger ones where DaemonSets take some of their room."""
+    def templates(self) -> Iterator[tuple[Node, object]]:
+        """Yield the nodes that are copied, the smallest first, and what copies are like but for their size
+        and zone; of nodes that differ only in these, the smallest in each zone, and larger ones where
+        DaemonSets take some of their room."""
         probe, seen = self._probe, set[object]()  # spares most nodes of a large cluster the comparison
         for node in probe.nodes(_by_size(probe)):
             if probe.devices is None:
@@ -119,7 +114,7 @@ class _Places:
                 seen.add(shape)
             kind = self._untried_kind(node, probe.copy_of(node))
             if kind is not None and len(self._tried) <= MOST_TEMPLATES:
-                yield _Like(node, kind)
+                yield node, kind
 
     def _untried_kind(self, node: Node, copy: Node) -> object:
         """Return what a copy of a node is like but for its size and zone; None if one like it was tried in
@@ -140,14 +135,15 @@ class _Places:
         """Yield the labels of copies that the pod selects, those with the fewest first, and last those of a
         domain that no node is in."""
         own, sets = node.metadata.labels, dict[tuple[tuple[str, str], ...], dict[str, str]]()
-        domains = [[{}, *({key: value} for value in self._domains(key))] for key in self._topologies]
+        values = ((key, (*self._values[key], ANOTHER)) for key in self._topologies)
+        domains = [[{}, *({key: value} for value in listed)] for key, listed in values]
         for selecting in islice(self._selecting(node), MOST_SELECTIONS):
             for chosen in islice(product(*domains), MOST_SELECTIONS):
                 wanted = ChainMap(*chosen, selecting)
                 labels = {key: wanted[key] for key in sorted(wanted) if own.get(key) != wanted[key]}
                 sets |= {tuple(placed.items()): placed for placed in self._in_zones(labels)}
         left = MOST_PLACES
-        for labels in sorted(sets.values(), key=lambda labels: (self.is_new(labels), len(labels))):
+        for labels in sorted(sets.values(), key=lambda labels: (ANOTHER in labels.values(), len(labels))):
             if not (left and labels and OF_KUBELET.isdisjoint(labels)):
                 continue
             copy = self._probe.copy_of(node, labels=labels)
@@ -161,26 +157,10 @@ class _Places:
         wanted = replace(node, metadata=replace(meta, labels=meta.labels | self._asked))
         for term in required_terms(self._spec) or (NodeSelectorTerm(),):
             unmet = [each for each in term.match_expressions if not _is_met(each, wanted)]
-            values = ([(each.key, value) for value in meeting(each, self._known_to(each))] for each in unmet)
+            values = (
+                [(each.key, value) for value in meeting(each, self._values[each.key])] for each in unmet
+            )
             yield from (self._asked | dict(chosen) for chosen in product(*values))
-
-    def _known_to(self, requirement: NodeSelectorRequirement) -> list[str]:
-        key = requirement.key
-        return self._domains(key) if requirement.operator == "NotIn" else self._values[key]
-
-    def _domains(self, key: str) -> list[str]:
-        """Return the domains of a topology, the last one new."""
-        return [*self._values[key], self._new_domain(key)]
-
-    def _new_domain(self, key: str) -> str:
-        name = "another"
-        while name in self._values[key]:
-            name += "-one"
-        return name
-
-    def is_new(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels name a domain that no node is in."""
-        return any(labels.get(key) == self._new_domain(key) for key in self._values)
 
     def _in_zones(self, labels: dict[str, str]) -> list[dict[str, str]]:
         """Return labels with the zones of their region, which follows from a zone."""
@@ -195,13 +175,13 @@ def _is_met(requirement: NodeSelectorRequirement, node: Node) -> bool:
     return NodeSelectorMatcher(NodeSelector(node_selector_terms=(term,))).matches(node)
 
 
-def meeting(requirement: NodeSelectorRequirement, known: Iterable[str]) -> list[str]:
+def meeting(requirement: NodeSelectorRequirement, known: Sequence[str]) -> list[str]:
     """Return values of a label that meet a requirement: those that it names, or some that nodes have."""
     match requirement.operator, requirement.values:
         case "In", values:
             return list(values)
         case "NotIn", values:
-            return [value for value in known if value not in values]
+            return [value for value in (*known, ANOTHER) if value not in values] if known else []
         case "Exists", ():
             return list(known) or ["true"]
         case "Gt" | "Lt", (value,) if value.isdecimal():
@@ -260,7 +240,8 @@ def beside_others(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange
 
     @cache
     def placed(number: int) -> int:
-        return min(waiting, played.placed(probe.alike, probe.running, partial(_make, change, number)))
+        numbered = replace(change, values=change.values | {"nodes": number})
+        return min(waiting, played.placed(probe.alike, probe.running, partial(make, numbered, None)))
 
     may_run = played.may_run(2 + most.bit_length())
     if may_run and change.kind == Kind.NODE and placed(number) < goal <= placed(most):
@@ -273,16 +254,6 @@ def beside_others(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange
     elif not may_run or change.kind == Kind.NODE:
         text = f"{change.text}, if other pods that wait leave room"
         yield replace(change, text=text, values=change.values | {"alone": True})
-
-
-def _make(change: HelpfulChange, number: int, scheduler: ChangingScheduler) -> None:
-    """Make a change of nodes as a user would."""
-    if change.kind != Kind.NODE:
-        write(scheduler.client, change.edits)
-        scheduler.sync()
-        return
-    labels = [f"{key}={value}" for key, value in change.values.get("label", {}).items()]
-    scheduler.add_nodes(number, ",".join([change.values["like"], *labels]))
 
 
 def _size_of(node: Node) -> str:

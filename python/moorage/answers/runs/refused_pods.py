@@ -23,8 +23,8 @@ from moorage.cluster.helpful_changes import (
     tried,
     tried_text,
     without_surge,
-    write,
 )
+from moorage.cluster.played_changes import make
 from moorage.controllers.store_control import admission_of, workloads_of
 from moorage.engine.requirements import changed_field, whole, with_containers
 from moorage.errors import InputError
@@ -94,16 +94,11 @@ class _RefusedPods:
         scheduler, owner = self._scheduler, self._owner
         change = HelpfulChange(Kind.LOWER, "", tuple(edits))
         with scheduler.transaction():
-            write(scheduler.client, edits)
-            if owner is None:
-                with suppress(RefusedError):
+            with suppress(InputError, RefusedError):
+                make(change, owner, scheduler)
+                if owner is None:
                     scheduler.client.create(admission_of(scheduler.client).admit(change.of(self._pods[0])))
-            elif change.changes_pods:
-                template = owner.spec.template
-                changed = change.of(Pod(metadata=template.metadata, spec=template.spec)).spec
-                spec = replace(owner.spec, template=replace(template, spec=changed))
-                scheduler.client.update(replace(owner, spec=spec))
-            scheduler.run()
+                scheduler.run()
             yield max(0, self.count - self._left())
 
     def _left(self) -> int:

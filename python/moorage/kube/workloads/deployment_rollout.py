@@ -81,10 +81,10 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
     """Return the oldest ReplicaSet with the template of a Deployment, or None."""
     wanted: Any = None
     for candidate in sorted(sets, key=_by_age):
-        if _without_hash(candidate.spec.template) == deployment.spec.template:
+        if without_hash(candidate.spec.template) == deployment.spec.template:
             return candidate
-        wanted = wanted or comparable(_without_hash(deployment.spec.template))
-        if comparable(_without_hash(candidate.spec.template)) == wanted:
+        wanted = wanted or comparable(without_hash(deployment.spec.template))
+        if comparable(without_hash(candidate.spec.template)) == wanted:
             return candidate
     return None
 
@@ -297,7 +297,7 @@ def stops_all(deployment: Deployment) -> str:
 # ---- templates and ages ------------------------------------------------------------------------------------
 
 
-def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
+def without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
     """Return a template without the label pod-template-hash."""
     labels = {key: value for key, value in template.metadata.labels.items() if key != HASH_LABEL}
     return replace(template, metadata=replace(template.metadata, labels=labels))

@@ -152,7 +152,6 @@ from moorage.kube.plain import joined as joined
 from moorage.kube.plain import plain as plain
 
 # Readers by themselves; limits are lowered, and what must not be called is replaced.
-from moorage.kube.read import load as load
 from moorage.kube.read import read_objects as read_objects
 
 # Parts of the two readers of YAML; how deep they go.

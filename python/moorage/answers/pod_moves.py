@@ -177,8 +177,8 @@ class Mover:
                 needs.update(checked_needs(scheduler, new))
             if scheduler.client.get(Node, target).spec.unschedulable:
                 blockers.append(Blocker(old.key, node, TOLERATES, False))
-        made = [*victims, *(pod for pod in gone if pod.metadata.controller() is not None)]
-        for each in self._homeless.after(made, results[-1]) if results else ():
+        owned = [*victims, *(pod for pod in gone if pod.metadata.controller() is not None)]
+        for each in self._homeless.after(owned, results[-1]) if results else ():
             old = left.take(each.pod)
             is_own = old is not None and old.metadata.uid in own
             key = each.pod.key if old is None else old.key

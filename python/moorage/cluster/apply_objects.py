@@ -158,8 +158,8 @@ class _StoreChange(ClusterChange):
     def stored(self, objects: Iterable[Object]) -> list[Object]:
         """Return the objects of the store that have the names of others."""
         named = {key_of(obj): obj for obj in objects if obj.name}.values()
-        found = (find_object(self._client, type(obj), obj.name, default_namespace(obj)) for obj in named)
-        return [obj for obj in found if obj is not None]
+        stored = (find_object(self._client, type(obj), obj.name, default_namespace(obj)) for obj in named)
+        return [obj for obj in stored if obj is not None]
 
 
 def _applied(

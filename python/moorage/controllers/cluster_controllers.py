@@ -179,9 +179,7 @@ class ClusterControllers(SavedFields):
         """
         nodes = self._node_copy.values()
         self._nodes = {
-            node.name: True
-            for node in nodes
-            if any(taint.effect == "NoExecute" for taint in node.spec.taints)
+            node.name: True for node in nodes for taint in node.spec.taints if taint.effect == "NoExecute"
         }
         self.budgets.start()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
@@ -190,11 +188,16 @@ class ClusterControllers(SavedFields):
             namespace for namespace in namespaces if namespace.metadata.deletion_timestamp is not None
         ]
         pods = self.control.pods.values()
-        owners = {(owner, pod.namespace) for pod in pods if (owner := pod.metadata.controller()) is not None}
+        owners = {
+            (owner, pod.metadata.namespace)
+            for pod in pods
+            for owner in pod.metadata.owner_references
+            if owner.controller and owner.kind in _REPLICATED
+        }
         self._absent = frozenset(
             path(owner.kind, namespace, owner.name)
             for owner, namespace in owners
-            if owner.kind in _REPLICATED and not self.has(owner, namespace)
+            if not self.has(owner, namespace)
         )
         rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
         self.control.unready = unready_templates(pods, rollouts)

@@ -580,7 +580,8 @@ class Tables:
         del self._saves[self._saves.index(mark) :]
         if not self._saves:
             for table in self._tables.values():
-                table.free_old()
+                if len(table._events) > 2 * table.readable:  # seldom: a call for each table would cost more
+                    table.free_old()
 
     def copy(self) -> Tables:
         """Return an independent copy, without watches and open marks."""

@@ -68,10 +68,10 @@ def test_the_start_survives_refusals(server: WireServer, command: list[str]) -> 
     assert code == 0
     assert (logger.handlers, logger.level) == before  # threads that still end write to no closed stream
     lines = err.splitlines()
-    assert lines.pop(0).endswith("error=no version")
-    assert re.fullmatch(rf"{STAMP} INFO release: version=1.36 reason='.*'", lines.pop(0))
+    assert lines.pop(0).endswith('error="no version"')
+    assert re.fullmatch(rf"{STAMP} INFO release: version=1.36 reason=\".*\"", lines.pop(0))
     assert re.fullmatch(rf"{STAMP} INFO starting: version=\S+ profiles=default-scheduler", lines.pop(0))
-    assert re.fullmatch(rf"{STAMP} WARNING kind cannot be read: kind=Node error=not yet", lines.pop(0))
+    assert re.fullmatch(rf"{STAMP} WARNING kind cannot be read: kind=Node error=\"not yet\"", lines.pop(0))
     assert sum(" INFO cluster listed: leader_election=false" in line for line in lines) == 1
 
 
@@ -164,7 +164,7 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
     ]
     code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)
     told = [line.rpartition("error=")[2] for line in err.splitlines() if " WARNING " in line]
-    assert (code, told) == (0, ["not yet", "away"])
+    assert (code, told) == (0, ['"not yet"', "away"])
     assert len(followed) >= 2
 
 

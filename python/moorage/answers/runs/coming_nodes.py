@@ -22,6 +22,7 @@ from moorage.autoscalers.providers.prices import NodesPrice, at_price
 from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
+    NewNode,
     ScaleUp,
     ScaleUpDocument,
     kinds_of,
@@ -144,22 +145,28 @@ def ahead_of_replicas(
     up = make_ahead(scheduler, coming.autoscaling, create)
     stops = up.waiting[0].reason if up.waiting else f"they were made for {replicas} pods (see --max-limit)"
     whole = replace(up, nodes=before.nodes + up.nodes)
-    return [*made_ahead(whole, coming), f"No more nodes come: {stops}."]
+    return [*made_ahead(whole.nodes, coming), f"No more nodes come: {stops}."]
 
 
 def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[str]) -> list[str]:
-    """Make the nodes that would come if nodes were drained at once; tell which."""
-    up = make_ahead(
+    """Make the nodes that would come if nodes were drained at once; tell which.
+
+    Pods that find these nodes there take them in another order than pods for which they come, so that
+    further ones may be needed.
+    """
+    new = list[NewNode]()
+    while more := make_ahead(
         scheduler,
         coming.autoscaling,
         lambda _: scheduler.drain(nodes, respect_budgets=False, force=True),
-    )
-    return made_ahead(up, coming)
+    ).nodes:
+        new += more
+    return made_ahead(new, coming)
 
 
-def made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
+def made_ahead(new: Sequence[NewNode], coming: ComingNodes) -> list[str]:
     """Return which nodes come before a question is asked."""
-    return [f"{'; '.join(coming.makers)}: first {nodes_text(up.nodes)}."]
+    return [f"{'; '.join(coming.makers)}: first {nodes_text(new)}."]
 
 
 def _filled_by_pods(scheduler: Scheduler, up: ScaleUp) -> Iterator[str]:

@@ -29,7 +29,7 @@ from moorage.kube.model.workload import (
     Rollout,
     StatefulSet,
 )
-from moorage.kube.read.cluster_builder import Surroundings, check_namespaces, complete
+from moorage.kube.read.cluster_builder import KnownObjects, check_namespaces, complete
 from moorage.kube.read.files import is_input
 from moorage.kube.read.python_values import file_named
 from moorage.kube.read.read_objects import in_namespace, read_objects
@@ -219,7 +219,7 @@ def _read(
     if any(obj.metadata.resource_version for obj in default):  # of a server, not implied by objects
         own = [obj for obj in objects if isinstance(obj, Namespace)]
         check_namespaces(objects, read.origins, [*own, *cluster.namespaces])
-    completed = complete(objects, read.origins, Surroundings(classes))
+    completed = complete(objects, read.origins, KnownObjects(classes))
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
@@ -247,7 +247,7 @@ def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
     classes = [obj for obj in others if isinstance(obj, PriorityClass)]
     job = next_run(cron_job)
     meta = replace(job.metadata, name=cron_job.name, owner_references=())
-    return complete([replace(job, metadata=meta)], around=Surroundings(classes)).objects[0]
+    return complete([replace(job, metadata=meta)], around=KnownObjects(classes)).objects[0]
 
 
 def _pod_of(obj: Object, cluster: Cluster) -> Pod:

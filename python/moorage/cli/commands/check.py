@@ -73,8 +73,7 @@ _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 @click.option(
     "--upgrade-from",
     type=ReleaseChoice(),
-    help="Also place the pods as this release does, and name what differs. With --new-only, only pods with "
-    "a node there can fail.",
+    help="Also place pods as this release does. With --new-only, pods without a node there pass.",
 )
 @click.option(
     "--survive",

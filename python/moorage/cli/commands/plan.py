@@ -137,7 +137,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
             raise click.UsageError(f"{option} has no effect without --like")
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]], coming: ComingNodes | None) -> Tabular:
-        from moorage.answers.runs.planned_nodes import planned_nodes, prices_of
+        from moorage.answers.nodes.planned_nodes import planned_nodes, prices_of
 
         if not like:
             return planned_nodes(scheduler, coming, pods)

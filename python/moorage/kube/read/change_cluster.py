@@ -29,7 +29,7 @@ from ..workloads.stateful_pods import ephemeral_claims
 from .cluster_builder import (
     WORKLOADS,
     Completed,
-    Surroundings,
+    KnownObjects,
     complete,
     implied_namespaces,
     is_single,
@@ -148,8 +148,8 @@ class ClusterChange:
         )
         after.turns = before.turns | turns
         after.refused = [*before.refused, *new_pods.refused]
-        told = warnings_after(before, after, completed, new)
-        after.warnings = [*told, *recognized.warnings, *new_pods.notes()]
+        warnings = warnings_after(before, after, completed, new)
+        after.warnings = [*warnings, *recognized.warnings, *new_pods.notes()]
         jobs = {obj.key for obj in new if isinstance(obj, Job)}
         after.left_out = [each for each in before.left_out if not (each.is_job and each.key in jobs)]
         after.suspended = [each for each in before.suspended if not (each.is_job and each.key in jobs)]
@@ -172,11 +172,11 @@ class ClusterChange:
         near = (obj for obj in chain.from_iterable(listed.values()) if obj.name in short)
         return [obj for obj in near if _name(obj) in names]
 
-    def _surroundings(self, objects: Sequence[Object], stored: Sequence[Object]) -> Surroundings:
+    def _surroundings(self, objects: Sequence[Object], stored: Sequence[Object]) -> KnownObjects:
         """Return the classes and namespaces of the cluster, and what has names that no new one can get."""
         kinds = {type(obj): obj for obj in objects if not obj.name}
         known = {id(obj) for obj in stored}
-        return Surroundings(
+        return KnownObjects(
             [obj for obj in self._before.others if isinstance(obj, PriorityClass)],
             self._before.known_namespaces,
             [obj for kind in kinds for obj in self._all(kind) if type(obj) is kind and id(obj) not in known],

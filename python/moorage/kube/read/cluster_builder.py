@@ -201,7 +201,7 @@ def build_cluster(
     return cluster
 
 
-class Surroundings(NamedTuple):
+class KnownObjects(NamedTuple):
     """What a cluster has beside the objects that are completed.
 
     Attributes
@@ -218,7 +218,7 @@ class Surroundings(NamedTuple):
     named: Iterable[Object] = ()
 
 
-NOTHING_AROUND = Surroundings()
+NOTHING_AROUND = KnownObjects()
 
 
 class Completed(NamedTuple):
@@ -258,7 +258,7 @@ def refuse_objects(
 def complete(
     objects: Iterable[Object],
     origins: Sequence[Origin] | None = None,
-    around: Surroundings = NOTHING_AROUND,
+    around: KnownObjects = NOTHING_AROUND,
     *,
     texts: Mapping[int, bytes] = NO_TEXTS,
     refusals: Refusals | None = None,
@@ -269,7 +269,7 @@ def complete(
     ----------
     origins : sequence of Origin, optional
         Origin of each object, for errors.
-    around : Surroundings, optional
+    around : KnownObjects, optional
         Of objects that change a cluster.
     texts : mapping of int to bytes
         See `build_cluster`.
@@ -311,16 +311,16 @@ def complete(
     refusals.raise_any()
     listed, places = overlay.result()
     _check_changes(listed, places, refusals, around)
-    made, policies = Expanded.empty(), list[OutsidePolicy]()
+    expanded, policies = Expanded.empty(), list[OutsidePolicy]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
-        made = expand_kinds(
+        expanded = expand_kinds(
             listed,
             default_namespace,
             lambda at: origin_of(at).source,
             lambda obj: key_of(obj) in overlay.applied,
         )
-        listed, places = made.objects, [places[at] for at in made.sources]
+        listed, places = expanded.objects, [places[at] for at in expanded.sources]
     classes = priority_classes([*around.classes, *listed])
     shown, class_notes = shown_classes(listed, classes)
     if shown:
@@ -344,9 +344,19 @@ def complete(
         uids.add(completed.metadata.uid)
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
-    notes, of_others = [*overlay.warnings(), *made.notes, *class_notes], (made.left_out, made.warned)
+    notes = [*overlay.warnings(), *expanded.notes, *class_notes]
     return Completed(
-        listed, names, classes, notes, before, places, *of_others, made.suspended, policies, manifests
+        listed,
+        names,
+        classes,
+        notes,
+        before,
+        places,
+        expanded.left_out,
+        expanded.warned,
+        expanded.suspended,
+        policies,
+        manifests,
     )
 
 
@@ -425,7 +435,7 @@ def known_namespaces(namespaces: Iterable[Namespace], objects: Iterable[Object])
 
 
 def _check_changes(
-    objects: Sequence[Object], places: Sequence[Origin], refusals: Refusals, around: Surroundings
+    objects: Sequence[Object], places: Sequence[Origin], refusals: Refusals, around: KnownObjects
 ) -> None:
     """Check that the namespaces of manifests exist."""
     listed = {"", *(obj.name for obj in objects if isinstance(obj, Namespace))}
@@ -567,8 +577,8 @@ def warnings_after(before: Cluster, after: Cluster, completed: Completed, new: I
     )
     gone = [text for text in past if not any(_is_same(text, other) for other in now)]
     kept = [text for text in kept if not any(_is_same(text, other) for other in gone)]
-    told = (text for text in now if not any(_is_same(text, other) for other in kept))
-    return [*kept, *completed.warnings, *told]
+    new = (text for text in now if not any(_is_same(text, other) for other in kept))
+    return [*kept, *completed.warnings, *new]
 
 
 def _is_same(warning: str, other: str) -> bool:

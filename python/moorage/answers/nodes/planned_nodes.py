@@ -20,9 +20,9 @@ from moorage.notes import RoutineNote
 from ..asked_pods import pending_pods
 from ..new_nodes import AWAITS, NodesNeeded, admitted_pods, asked_pods, cheapest_way
 from ..node_emptying import FOUND, NOT_FOUND
-from ..nodes.paid_room import node_prices
+from ..runs.coming_nodes import ComingNodes, ScaleUpReport, made_ahead
 from ..scheduler import Scheduler
-from .coming_nodes import ComingNodes, ScaleUpReport, made_ahead
+from .paid_room import node_prices
 
 
 def planned_nodes(
@@ -44,7 +44,7 @@ def planned_nodes(
         before = set[str]()
         if pods:
             if (first := scale_up(scheduler, coming.autoscaling, keep=True)).nodes:
-                notes += made_ahead(first, coming)
+                notes += made_ahead(first.nodes, coming)
             before = {pod.key for pod in pending_pods(scheduler)[0]}
             targets, refused = admitted_pods(scheduler, asked_pods(pods))
             for pod in targets:

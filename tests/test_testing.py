@@ -23,7 +23,7 @@ NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": SIZ
 
 
 def pod(name: str) -> dict[str, Any]:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
     return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers}}
 
 

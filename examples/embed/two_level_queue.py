@@ -149,7 +149,8 @@ class TwoLevelQueue:
 def gang(name: str, size: int, gpus: int) -> Gang:
     """A gang of equal pods."""
     requests = {"cpu": "1", "nvidia.com/gpu": str(gpus)}
-    containers = [{"name": "main", "resources": {"requests": requests, "limits": requests}}]
+    resources = {"requests": requests, "limits": requests}
+    containers = [{"name": "main", "image": "job:1", "resources": resources}]
     pods = [
         {"kind": "Pod", "metadata": {"name": f"{name}-{at}"}, "spec": {"containers": containers}}
         for at in range(size)

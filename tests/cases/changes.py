@@ -64,7 +64,7 @@ def told(files: list[str], folder: Path) -> list[str]:
     refuses, or the warnings and the pods that have no node."""
     with chdir(folder):
         try:
-            cluster = expanded(load(*files))
+            cluster = expanded(load(*files, refused="ignore"))
         except InputError as error:
             return [str(error)]
     refused = [each.message for each in (*cluster.refused_objects, *cluster.refused)]

@@ -122,7 +122,7 @@ CHANGES = """\
 Each line is one.
 
 ```yaml pod.yaml
-{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
 ```
 
 ```changes pod.yaml

@@ -124,3 +124,30 @@ def test_a_job_changes_but_for_its_template(spec: dict[str, Any], is_served: boo
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "k"
     with pytest.raises(InputError, match="field is immutable"):
         one.apply(written(tmp_path, changed))
+
+
+def test_a_manifest_is_in_a_namespace_of_the_cluster(tmp_path: Path) -> None:
+    one = scheduler(tmp_path, deployment())
+    elsewhere = deployment() | {"metadata": {"name": "web", "namespace": "shpo"}}
+    with pytest.raises(InputError, match='Deployment shpo/web: namespaces "shpo" not found'):
+        one.apply(elsewhere)
+    assert (
+        "Namespace kube-public"
+        in one.apply(deployment() | {"metadata": {"name": "web", "namespace": "kube-public"}}).created
+    )  # every server has it
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shpo"}}
+    assert "Deployment shpo/web" in one.apply([space, elsewhere]).created
+    assert (
+        "Deployment any/web"
+        in mo.Scheduler(mo.load(NODE))
+        .apply(deployment() | {"metadata": {"name": "web", "namespace": "any"}})
+        .created
+    )  # nothing is known of the namespaces of a node
+
+
+def test_what_a_server_warns_of_is_noted(tmp_path: Path) -> None:
+    requests = {"resources": {"requests": {"memory": "400m"}}}
+    spec = {"containers": [{"name": "c", "image": "web:1"} | requests]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    (note,) = scheduler(tmp_path).apply(deployment(template=template)).notes
+    assert note.endswith('requests[memory]: fractional byte value "400m" is invalid, must be an integer.')

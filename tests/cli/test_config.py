@@ -28,7 +28,7 @@ def test_effective_as_yaml_and_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     ("content", "message"),
     [
         (b"\xff", "yaml: offset 0: invalid UTF-8"),
-        (b"x: 1\n" * 9_999, "Object 'Kind' is missing in 'x: 1 x: 1"),
+        (b"x: 1\n" * 9_999, "no kind; expected a KubeSchedulerConfiguration"),
     ],
 )
 def test_binary_and_long_files_are_one_short_line(

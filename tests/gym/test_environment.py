@@ -106,6 +106,11 @@ def test_observations_are_shares_of_the_largest_node() -> None:
     assert (reward, terminated, truncated, told["time"]) == (1.0, False, False, 3.0)
     assert later["nodes"].tolist() == [[0.75, np.float32(0.9)], [0.5, 0.5]]
     assert seen["nodes"][0, 0] == 1.0  # the earlier observation is a copy
+    for action in (-1, 3):
+        with pytest.raises(
+            gymnasium.error.InvalidAction, match=f"{action} is no action: they go from 0 to 2"
+        ):
+            env.step(np.int64(action))
     last, _, terminated, _, _ = env.step(np.int64(2))
     assert terminated
     assert (last["pod"].tolist(), last["mask"].tolist()) == ([0.0, 0.0], [0, 0, 1])

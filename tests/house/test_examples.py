@@ -297,7 +297,8 @@ def test_the_group_with_a_topology_goes_to_one_rack() -> None:
 def test_the_group_that_is_disrupted_whole_loses_all_pods() -> None:
     scheduler = with_groups({"whole": 2}, "ab")
     assert len(scheduler.run().placements) == 2
-    scheduler.apply(asking("high", priority=9))
+    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+    scheduler.apply([value | {"value": 9}, asking("high", priorityClassName="urgent")])
     assert scheduler.run().evicted.keys() == {"team-a/whole-0", "team-a/whole-1"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.kube import PriorityClass, object_to_dict
+from moorage.kube import ObjectMeta, PodSpec, PriorityClass, object_to_dict
 from moorage.store import AlreadyExistsError
 
 GOLD = {
@@ -41,7 +42,7 @@ def test_a_dict_is_asked_about_like_a_pod(scheduler: mo.Scheduler) -> None:
 
 
 def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
-    text = "kind: Pod\nmetadata: {name: c}\nspec: {containers: [{name: c}]}"
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: c}\nspec: {containers: [{name: c, image: i}]}"
     mixed = [pod("a"), mo.read_object(pod("b")), text]
     assert scheduler.schedule_pods(mixed).placements == {f"default/{name}": "n" for name in "abc"}
     assert scheduler.schedule_pods((pod("d"),), dry_run=True).placements == {"default/d": "n"}
@@ -52,7 +53,7 @@ def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
 
 
 def test_questions_of_planning_take_dicts_and_texts(scheduler: mo.Scheduler) -> None:
-    text = "kind: Pod\nmetadata: {name: t}\nspec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}"
+    text = json.dumps(pod("t", cpu="3") | {"apiVersion": "v1"})
     assert scheduler.capacity(pod("p", cpu="2")).count == 2
     assert scheduler.capacity(text).count == 1
     mixed = scheduler.capacity([(pod("p"), 2), pod("q", priorityClassName="gold")])
@@ -67,7 +68,7 @@ def test_nodes_like_a_dict_are_added(scheduler: mo.Scheduler) -> None:
     template = NODE | {"metadata": {"name": "large", "labels": {"pool": "x"}}}
     created = scheduler.add_nodes(2, like=template).created
     assert len([name for name in created if name.startswith("Node large")]) == 2
-    text = "kind: Node\nmetadata: {name: small}\nstatus: {allocatable: {cpu: 1, pods: 9}}"
+    text = "apiVersion: v1\nkind: Node\nmetadata: {name: small}\nstatus: {allocatable: {cpu: 1, pods: 9}}"
     assert scheduler.add_nodes(1, like=text).created[0].startswith("Node small")
     with pytest.raises(InputError, match=r'"n2"|n2'):
         scheduler.add_nodes(1, like="n2")
@@ -115,6 +116,33 @@ def test_a_wrong_field_is_refused_and_nothing_changes(verb: str, scheduler: mo.S
         CALLS[verb](scheduler, pod("p", nodename="n"))
     assert scheduler.cache.node_info("n").pods == []
     assert scheduler.client.list(mo.Pod)[0] == []
+
+
+OF_PODS = sorted(CALLS.keys() - {"nodes_needed, like", "add_nodes"})
+FAULTS = {
+    "priority": (
+        pod("p", priority=5),
+        r"the integer value of priority \(5\) must not be provided in pod spec",
+    ),
+    "image": (pod("p", containers=[{"name": "c"}]), r"spec.containers\[0\].image: Required value"),
+    "text": (b"kind: Pod\nmetadata: {name: p}", "apiVersion not set; write v1"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("verb", ["load", *OF_PODS])
+def test_what_a_server_refuses_of_a_new_pod_is_refused(
+    verb: str, fault: str, scheduler: mo.Scheduler
+) -> None:
+    value, text = FAULTS[fault]
+    with pytest.raises(InputError, match=text):
+        CALLS[verb](scheduler, value) if verb in CALLS else mo.load(NODE, value)
+    assert scheduler.client.list(mo.Pod)[0] == []
+
+
+def test_a_pod_of_moorage_is_taken_as_it_is(scheduler: mo.Scheduler) -> None:
+    own = mo.Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"), spec=PodSpec(priority=5))
+    assert scheduler.schedule_pods([own]).placements == {"default/p": "n"}
 
 
 # ---- the store ---------------------------------------------------------------------------------------------

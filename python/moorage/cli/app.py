@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -77,7 +80,7 @@ def run(
         form = f" Give {option.opts[0]} {option.metavar}" if option and is_option else ""
         return _fail(error.format_message() + form)
     except click.UsageError as error:
-        return _fail(error.format_message() + _files_hint(error))
+        return _fail(error.format_message() + _about_argument(error, arguments or sys.argv[1:]))
     except click.ClickException as error:
         return _fail(error.format_message())
     except MoorageError as error:
@@ -126,11 +129,30 @@ def _all_commands(context: click.Context, group: click.Group) -> Iterator[tuple[
             yield name, command
 
 
-def _files_hint(error: click.UsageError) -> str:
-    """Return what an error adds if an argument may be a file for -f."""
-    options = [] if error.ctx is None else _options(error.ctx.command)
-    is_argument = error.message.startswith("Got unexpected extra argument")
-    return "; each file is given by an -f of its own" if is_argument and "-f" in options else ""
+def _about_argument(error: click.UsageError, arguments: Sequence[str]) -> str:
+    """Return what an error adds about an argument that a command does not take: for which option it may be
+    meant."""
+    extra = re.match(r"Got unexpected extra arguments? \(([^ ]+?)[ )]", error.message)
+    if extra is None or error.ctx is None or extra[1] not in arguments:
+        return ""
+    word, command, at = extra[1], error.ctx.command, [*arguments].index(extra[1])
+    is_file, is_repeated = bool(PurePath(word).suffix), False
+    for option in command.params:
+        start = arguments[max(0, at - option.nargs - 1) : at]
+        if isinstance(option, click.Option) and len(start) == option.nargs + 1 and start[0] in option.opts:
+            whole, form = " ".join(start), option.metavar or ""
+            if "=N" in form and option.nargs == 1 and word.rstrip("%").isdecimal():
+                return f"; write {whole}={word}"
+            if option.name != "files":
+                return (
+                    f"; repeat it: {whole} {start[0]} {word}" if option.nargs == 1 and option.multiple else ""
+                )
+            is_repeated = True
+    if error.ctx.command_path.split()[1:] == ["nodes"] and not is_file:
+        return f"; -l {word} shows it alone"
+    if is_file or is_repeated:
+        return "; each file is given by an -f of its own" if "-f" in _options(command) else ""
+    return "; give one at a time" if any(isinstance(each, click.Argument) for each in command.params) else ""
 
 
 def _fail(message: str) -> int:

@@ -12,13 +12,14 @@ from moorage.controllers.cluster_controllers import ClusterControllers
 from moorage.controllers.store_control import existing_in, policies_of
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, Pod
+from moorage.kube.admission.stored.strategy_warnings import warnings_of_change
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
-from moorage.kube.model.cluster import Cluster
+from moorage.kube.model.cluster import Cluster, RequestedObject
 from moorage.kube.model.workload import MAX_PODS, Job
 from moorage.kube.read.change_cluster import ClusterChange
-from moorage.kube.read.cluster_builder import WORKLOADS, is_single
+from moorage.kube.read.cluster_builder import WORKLOADS, check_namespaces, is_single, known_namespaces
 from moorage.kube.read.object_defaults import default_namespace
 from moorage.kube.read.python_values import Source
 from moorage.kube.read.python_values import is_single as is_one
@@ -125,7 +126,7 @@ def apply(
         Those of the API server, with its release.
     """
     with naming("what"):
-        pairs = _applied(client, what, check, gates)
+        pairs, notes = _applied(client, what, check, gates)
     has_turns = controllers is not None and any(isinstance(new, WORKLOADS) for _, new in pairs)
     written = write_objects(client, pairs, has_turns)
     if controllers is not None:
@@ -137,6 +138,7 @@ def apply(
     return Change(
         created=tuple(obj.full_name for obj in created),
         changed=tuple(obj.full_name for obj in written.changed),
+        notes=notes,
     )
 
 
@@ -164,8 +166,8 @@ class _StoreChange(ClusterChange):
 
 def _applied(
     client: ObjectClient, what: Source | Iterable[Source], check: Check | None, gates: FeatureGates
-) -> list[tuple[Object | None, Object]]:
-    """Return the objects to write, each with the one that is stored."""
+) -> tuple[list[tuple[Object | None, Object]], tuple[str, ...]]:
+    """Return the objects to write, each with the one that is stored; and what a server warns of."""
     items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
@@ -173,12 +175,16 @@ def _applied(
     unserved += refused_versions(read.ended, STORED, lambda: gates.release.version)
     for refused in [*read.refused, *(refused for _, refused in unserved)]:
         raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
-    change = _StoreChange(client, Refusals(STORED, check, lambda _: gates, keeps_priority=True))
+    change = _StoreChange(client, Refusals(STORED, check, lambda _: gates))
     known = set(map(key_of, change.stored(read.objects)))
     objects = [
         obj if obj.name and key_of(obj) in known else with_last_applied(obj, read.texts[at])
         for at, obj in enumerate(read.objects)
     ]
+    spaces: list[Namespace] = client.list(Namespace)[0]
+    if there := known_namespaces(spaces):
+        made = {obj.name for obj in (*objects, *given) if isinstance(obj, Namespace)}
+        check_namespaces(read.objects, read.origins, there | made, Refusals(STORED))
     origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
     new, old, completed, new_pods = change.apply([*objects, *given], origins, read.texts)
     for entry in completed.left_out:
@@ -191,4 +197,10 @@ def _applied(
         if isinstance(obj, Job) and (obj.spec.parallelism or 0) > MAX_PODS:
             message = f"must be at most {MAX_PODS}, not {obj.spec.parallelism}"
             raise InputError(message, obj=obj.full_name, path="spec.parallelism")
-    return [(old.get(key_of(obj)), obj) for obj in with_own_uids(client, new)]
+    sent = ((read.objects[at], read.origins[at].source, text) for at, text in read.texts.items())
+    requests = [
+        RequestedObject(source, text, default_namespace(obj), key_of(obj) not in known)
+        for obj, source, text in sent
+    ]
+    pairs = [(old.get(key_of(obj)), obj) for obj in with_own_uids(client, new)]
+    return pairs, tuple(warnings_of_change(requests, gates))

@@ -17,7 +17,14 @@ from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
-from moorage.store import NotFoundError, ObjectClient, find_object, kind_named, parse_reference
+from moorage.store import (
+    NotFoundError,
+    ObjectClient,
+    find_object,
+    kind_named,
+    only_namespace,
+    parse_reference,
+)
 from moorage.store.errors import is_namespaced
 from moorage.table import Table, Tabular
 
@@ -37,7 +44,8 @@ class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
     preempted: dict[str, str] = {}
     """Those of the deleted pods that were evicted for others, each with ``namespace/name`` of the other."""
     notes: tuple[str, ...] = ()
-    """Sentences: what moorage does not know of the objects that it made."""
+    """Sentences: what moorage does not know of the objects that it made, and what a server warns of in
+    manifests."""
 
     __repr__ = Tabular.__repr__
 
@@ -175,6 +183,24 @@ def select_nodes(
     return [get(client, Node, name) for name in ([nodes] if isinstance(nodes, str) else dict.fromkeys(nodes))]
 
 
+def find_reference(client: ObjectClient, reference: str) -> tuple[type[Object], str, str]:
+    """Return what a reference names, as `parse_reference` does; without a namespace, that is the only object
+    of its kind and name.
+
+    Raises
+    ------
+    InputError
+        It is malformed, or there are several.
+    """
+    struct, namespace, name = parse_reference(reference)
+    if namespace and reference.count("/") == 1:
+        listed: list[Object] = client.list(struct)[0]
+        namespace = (
+            only_namespace([obj.namespace for obj in listed if obj.name == name], reference) or namespace
+        )
+    return struct, namespace, name
+
+
 def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> T:
     """Return an object that a user has named.
 
@@ -231,7 +257,7 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
         raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
     head, _, name = reference.partition("/")
     try:
-        struct, namespace, name = parse_reference(reference)
+        struct, namespace, name = find_reference(client, reference)
     except InputError as error:
         spaces: list[Namespace] = client.list(Namespace)[0]
         alike = [
@@ -322,6 +348,10 @@ def parsed(selector: str) -> LabelSelectorMatcher:
 
 
 def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
+    if "*" in text:
+        raise InputError(
+            f'nodes have names, or labels such as pool=gpu, and no patterns: "{shorten(text, 80)}"'
+        )
     matcher, selected = parsed(text), []
     for node in nodes:
         labels = node.metadata.labels

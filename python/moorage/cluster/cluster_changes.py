@@ -29,10 +29,18 @@ from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
-from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
+from moorage.store import ApiError, ObjectClient, kind_named
 
 from .apply_objects import apply as apply_objects
-from .change import Change, get, preemptions, select_nodes, select_objects, workloads_named
+from .change import (
+    Change,
+    find_reference,
+    get,
+    preemptions,
+    select_nodes,
+    select_objects,
+    workloads_named,
+)
 from .node_changes import (
     LASTING,
     add_copies,
@@ -97,7 +105,8 @@ class ChangingScheduler(PodScheduler):
         A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
         neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
         except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
-        feature gates of the scheduler; namespaces that they name are created.
+        feature gates of the scheduler. A manifest must be in a namespace of the cluster, if it has any;
+        namespaces that objects of moorage name are created.
 
         Parameters
         ----------
@@ -107,13 +116,13 @@ class ChangingScheduler(PodScheduler):
         Returns
         -------
         Change
-            What was created, and what has changed.
+            What was created, and what has changed; its notes are what a server warns of.
 
         Raises
         ------
         InputError
-            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
-            let change; nothing is written.
+            An object is invalid, a file cannot be read, or an API server refuses a manifest, for example as
+            it changes what may not change; nothing is written.
         """
         check = None if self.handle.feature_gates[GATE] else refuse_comparisons
         with self._changing() as client:
@@ -146,7 +155,8 @@ class ChangingScheduler(PodScheduler):
         controllers = self.controllers
         with self._changing() as client:
             objects = [
-                get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
+                get(client, struct, name, space)
+                for struct, space, name in (find_reference(client, each) for each in references)
             ]
             if kind:
                 objects += select_objects(client, kind_named(kind), namespace, selector)
@@ -361,8 +371,8 @@ class ChangingScheduler(PodScheduler):
         InputError
             The object does not exist, or a label is not valid.
         """
-        struct, namespace, name = parse_reference(reference)
         with self._changing() as client:
+            struct, namespace, name = find_reference(client, reference)
             obj = get(client, struct, name, namespace)
             new = labelled(obj, labels)
             if isinstance(new, Namespace):

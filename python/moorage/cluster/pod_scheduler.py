@@ -7,6 +7,7 @@ answers, and the rooms between the two need what places pods.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,8 @@ class PodScheduler:
 
     Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
     """
+
+    _advanced = -math.inf  # what the clock has shown at the last call of `advance`
 
     def __init__(
         self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
@@ -566,14 +569,27 @@ class PodScheduler:
         Parameters
         ----------
         now : float, optional
-            Seconds; by default the time of the clock.
+            The time on the scheduler's clock, in seconds; by default what the clock shows. It may be later,
+            so that what waits until then ends, and is no number of seconds to go on by.
 
         Returns
         -------
         ScheduleResult
             The pods that were bound or failed, and in `waiting` and `binding` those that are not yet bound.
+
+        Raises
+        ------
+        ValueError
+            The time is past: before the clock's time at the last call, or when a pod began to wait.
         """
-        loop, now = Loop(self.context), self.cache.clock() if now is None else now
+        loop, shown = Loop(self.context), self.cache.clock()
+        began = (each.waiting.began for each in self.bindings.waiting.values() if each.waiting is not None)
+        past = max((self._advanced, *began))
+        now = shown if now is None else now
+        if now < past:
+            text = f"the scheduler's clock has shown {past:.12g} s already, so {now:.12g} s is past"
+            raise ValueError(f"{text}; advance takes a time, such as clock() + 10, and not how long to wait")
+        self._advanced = shown
         if self.bindings.running:
             self.volumes.reach(now)
         with loop.recording_evictions():

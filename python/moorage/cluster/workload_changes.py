@@ -364,7 +364,7 @@ def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
     elif isinstance(kind, str):
         yield f"a {kind}"
     else:
-        raise InputError(f"expected a list of requests, or {_VPA}s, not something else")
+        raise InputError(f"expected {_VPA}s, or a list of maps with {', '.join(COLUMNS)}")
 
 
 def _check_fields(names: Iterable[str], where: str) -> None:

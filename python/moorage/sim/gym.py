@@ -25,7 +25,7 @@ if find_spec("gymnasium") is None:
 
 import gymnasium  # after the error that names the extra
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
+from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -213,10 +213,14 @@ class EpisodeRunner:
 
     def step(self, action: int) -> float:
         """Place the pod at hand, or leave it pending, and go on to the next one."""
-        episode, pod = self.episode, self._pod
+        episode, pod, nodes = self.episode, self._pod, self._world.nodes
         assert pod is not None
+        if not 0 <= action <= nodes:
+            raise InvalidAction(
+                f"{action} is no action: they go from 0 to {nodes}, which leaves the pod pending"
+            )
         node, began = "", episode.clock.now
-        if 0 <= action < self._world.nodes and self._mask[action]:
+        if action < nodes and self._mask[action]:
             node = episode.place_on(action)
         else:
             episode.leave_pending()
@@ -330,6 +334,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
         Raises
         ------
+        InvalidAction
+            There is no such action.
         ResetNeeded
             The episode has ended, or has never begun.
         """

@@ -31,6 +31,7 @@ from .protocol import Watcher as Watcher
 from .protocol import WatchEvent as WatchEvent
 from .protocol import find_object as find_object
 from .selectors import kind_named as kind_named
+from .selectors import only_namespace as only_namespace
 from .selectors import parse_reference as parse_reference
 from .store import ObjectStore as ObjectStore
 from .tables import Save as Save

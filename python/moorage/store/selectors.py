@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TypeAlias, TypeVar
 
@@ -91,6 +91,21 @@ def parse_reference(text: str) -> tuple[type[Object], str, str]:
             raise InputError(f'"{shorten(text, 80)}": a {struct.__name__} has no namespace')
         return struct, "", parts[0]
     return struct, parts[0] if len(parts) > 1 else "default", parts[-1]
+
+
+def only_namespace(spaces: Iterable[str], reference: str) -> str:
+    """Return the namespace of the only object that a reference without a namespace means; "" for none.
+
+    Raises
+    ------
+    InputError
+        There are several.
+    """
+    places = sorted({*spaces})
+    if len(places) > 1:
+        text = f"there are several, in namespaces {', '.join(places)}: choose one of these"
+        raise InputError(text, obj=shorten(reference, 80))
+    return next(iter(places), "")
 
 
 # ---- field selectors ---------------------------------------------------------------------------------------

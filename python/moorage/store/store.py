@@ -260,8 +260,8 @@ class ObjectStore:
 
     def _completed(self, source: Source) -> Object:
         """Return the object of a source with defaults; of its own it has no UID, and no generated name."""
-        written = read_one(source)
-        obj = with_defaults(written, self.list(PriorityClass)[0])
+        written, text = read_one(source)
+        obj = with_defaults(written, text, self.list(PriorityClass)[0])
         meta = replace(obj.metadata, uid=written.metadata.uid, name=written.metadata.name)
         return replace(obj, metadata=meta)
 

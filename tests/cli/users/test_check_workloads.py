@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Any:
 
     def write(*objects: Any, name: str = "dump") -> str:
         (path := tmp_path / f"{name}.json").write_text(
-            json.dumps({"kind": "List", "items": [manifest(each) for each in objects]})
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [manifest(each) for each in objects]})
         )
         return str(path)
 
@@ -199,7 +199,7 @@ def test_a_pod_that_waits_for_one_on_a_lost_node_fails_the_gate(
 ) -> None:
     objects = [GONE, N2, owner, *members(owner, "n1", **GOING)]
     assert check(objects)[:2] == (bool(problems), problems)
-    assert check(objects, "--new-only")[0] == 0
+    assert check(objects, "--label node/n2 a=b --new-only")[0] == 0
     assert check(objects, f"--taint n1 {OUT_OF_SERVICE}")[:2] == (0, [])  # which the reason tells to do
     before = [GONE, N2, owner, *members(owner, "n1")]
     assert check(before, "--drain n1")[:2] == (bool(problems), problems[:1])

@@ -306,7 +306,7 @@ def test_the_times_of_pods_are_an_option(tmp_path: Path, capsys: pytest.CaptureF
     new = web("new", 1, 0, 1, "")
     new["spec"]["template"]["spec"]["affinity"] = prefers
     path, change = tmp_path / "dump.json", tmp_path / "change.json"
-    change.write_text(json.dumps(new))
+    change.write_text(json.dumps(new | {"apiVersion": "apps/v1"}))
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": moving()}))
     assert main(["simulate", "-f", str(path), "--pod-times", "1", "1", "-1"]) == 2
     assert "--pod-times" in capsys.readouterr().err

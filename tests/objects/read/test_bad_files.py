@@ -129,7 +129,7 @@ def test_second_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(POD)
     other = POD.replace("name: p", "name: q")
     (tmp_path / "b.yaml").write_text(f"{POD.replace('name: p', 'name: 1')}\n---\n{other}")
-    cluster = load(tmp_path / "a.yaml", tmp_path / "b.yaml")
+    cluster = load(tmp_path / "a.yaml", tmp_path / "b.yaml", refused="ignore")
     (refused,) = cluster.refused_objects
     text = "Pod (document 1): metadata.name: expected string, got integer"
     assert refused.text == f"{tmp_path}/b.yaml: {text}"

@@ -20,7 +20,8 @@ from moorage.kube import load
 
 POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 WAY_OUT = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"
-LIST = b'{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}'
+NODE = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}'
+LIST = b'{"apiVersion": "v1", "kind": "List", "items": [%b]}' % NODE
 
 
 @pytest.mark.parametrize("content", [POD, LIST])

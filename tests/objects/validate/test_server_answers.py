@@ -29,7 +29,7 @@ def refusal(setup: list[Any], document: dict[str, Any], is_whole: bool = True) -
     """The text of a refusal, "" for none; of a whole object all fields count, those that it lacks, too."""
     is_changed = [is_whole and names(obj) == names(document) for obj in setup]
     before = [as_applied(obj) if changed else obj for obj, changed in zip(setup, is_changed, strict=True)]
-    cluster = expanded(load(before, document))
+    cluster = expanded(load(before, document, refused="ignore"))
     texts = [each.message for each in (*cluster.refused_objects, *cluster.refused)]
     return "; ".join(GENERATED.sub('"gen-GENERATED"', text) for text in texts)
 

@@ -105,14 +105,16 @@ def test_the_second_of_two_for_one_device_fits_nowhere() -> None:
 
 def high(asked: Json) -> Json:
     """The pod with a priority and one cpu."""
-    return pod(**asked["spec"] | {"priority": 9, "containers": pod(cpu=1)["spec"]["containers"]})
+    more = {"priorityClassName": "high", "containers": pod(cpu=1)["spec"]["containers"]}
+    return pod(**asked["spec"] | more)
 
 
 def crowded(*others: Object) -> mo.Scheduler:
     """A node without room, with one volume of the CSI driver at most."""
     driver = {"name": DRIVER, "nodeID": "n1", "allocatable": {"count": 1}}
     low = kit.pod("low", "n1", {"cpu": 4})
-    return kit.scheduler(STORAGE, kit.make("CSINode", "n1", {"drivers": [driver]}), low, others)
+    classes = kit.make("PriorityClass", "high", value=9)
+    return kit.scheduler(STORAGE, classes, kit.make("CSINode", "n1", {"drivers": [driver]}), low, others)
 
 
 @pytest.mark.parametrize("kind", ["claim", "inline CSI"])
@@ -151,7 +153,7 @@ def test_a_run_in_a_transaction_evicts_for_the_others(kind: str) -> None:
     with pytest.raises(MoorageError, match=r"create the pod in a transaction and call run\(\)"):
         one.preempt_pods([asked])
     with one.transaction():
-        one.client.create(mo.load(asked).pods[0])
+        one.client.create(asked)
         result = one.run()
         assert (result.placements, list(result.evicted)) == ({"default/p": "n1"}, ["default/low"])
     assert [kept.key for kept in one.client.list(Pod)[0]] == ["default/low"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.framework.make import WAIT, status
 from tests.make import pod
 from tests.scheduler.make import Clock, events, scheduler_with
@@ -77,6 +78,24 @@ def test_timeouts_by_the_clock() -> None:
     assert is_free(one)
     assert [event[2] for event in events(one)] == ["FailedScheduling"]
     assert one.run().waiting == {KEY: "a"}  # and is tried again
+
+
+def test_time_does_not_go_back() -> None:
+    """A number of seconds to wait is a time before the pod began to wait."""
+    clock = Clock(100)
+    one, _ = gang(clock, pods=1)
+    one.run()
+    for past in (10, -5, 99.9):
+        with pytest.raises(
+            ValueError, match=f"has shown 100 s already, so {past} s is past; advance takes a time"
+        ):
+            one.advance(past)
+    assert one.advance(100).waiting == {KEY: "a"}
+    assert one.advance(110).unschedulable.keys() == {KEY}
+    clock.now = 120
+    one.advance()
+    with pytest.raises(ValueError, match="has shown 120 s already, so 119 s is past"):
+        one.advance(119)
 
 
 def test_timers_fire_in_their_order() -> None:

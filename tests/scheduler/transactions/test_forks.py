@@ -174,6 +174,8 @@ def test_a_pod_that_waits_on_permit_is_decided_in_each_alone() -> None:
     )
     assert one.run().waiting == {"default/p": "a"}
     fork, late = one.fork(), one.fork()
+    with pytest.raises(ValueError, match="has shown 0 s already"):
+        late.advance(-1)
     waiting = fork.handle.get_waiting_pod(next(iter(fork.bindings.waiting)))
     assert waiting is not None
     assert waiting.get_pending_plugins() == ["Waits"]

@@ -17,6 +17,7 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
+from moorage.cluster.change import find_reference
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost
 from moorage.cluster.played_changes import PlayedChanges
 from moorage.engine.cache import SchedulerCache
@@ -36,8 +37,7 @@ from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.kube.workloads.ownership import Workload, Workloads, controller_of, is_active
-from moorage.store import NotFoundError, ObjectClient, find_object
-from moorage.store.selectors import parse_reference
+from moorage.store import NotFoundError, ObjectClient, find_object, parse_reference
 
 from .changes import find_changes, find_pairs
 from .claim_explanations import PodClaims, generated_claims, released_claims
@@ -88,6 +88,8 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
 
     Raises
     ------
+    InputError
+        It names no namespace, and several have such an object.
     MoorageError
         It names a composite group.
     NotFoundError
@@ -96,17 +98,20 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     namespace, _, name = text.rpartition("/")
     try:
         return client.get(Pod, name, namespace)
-    except NotFoundError:
-        with suppress(InputError):
-            kind, namespace, name = parse_reference(text)
-            if kind is Pod:
-                return client.get(Pod, name, namespace)
-            if kind is CompositePodGroup:
-                client.get(CompositePodGroup, name, namespace)
-                raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
-            pods = _pods_of(client, Workload(namespace, kind.__name__, name))
-            if pods:
-                return min(pods, key=lambda pod: pod.spec.node_name != "")
+    except NotFoundError as error:
+        try:
+            parse_reference(text)
+        except InputError:
+            raise error from None
+        kind, namespace, name = find_reference(client, text)
+        if kind is Pod:
+            return client.get(Pod, name, namespace)
+        if kind is CompositePodGroup:
+            client.get(CompositePodGroup, name, namespace)
+            raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
+        pods = _pods_of(client, Workload(namespace, kind.__name__, name))
+        if pods:
+            return min(pods, key=lambda pod: pod.spec.node_name != "")
         raise
 
 

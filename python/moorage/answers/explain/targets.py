@@ -14,14 +14,22 @@ from msgspec import Struct
 
 from moorage.cluster.change import WORKLOADS
 from moorage.engine.scheduler.place_group import pods_without_group
-from moorage.errors import InputError, about_nodes, examples, nearest, number_of, same_or_nearest
+from moorage.errors import (
+    InputError,
+    about_nodes,
+    examples,
+    located,
+    nearest,
+    number_of,
+    same_or_nearest,
+)
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
 from moorage.kube.model.workload import CronJob, DaemonSet, Job
 from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.notes import RoutineNote
-from moorage.store import kind_named
+from moorage.store import kind_named, only_namespace
 
 from ..asked_pods import without_number
 from ..runs.simulation import (
@@ -294,7 +302,8 @@ def targets_of_workload(
     if not pods:
         why = absent_workload(simulation.scheduler, kind, name, namespace)
         raise InputError(why, source=SOURCE, obj=text)
-    _check_unique(pods, text)
+    with located(source=SOURCE):
+        only_namespace([pod.namespace for pod in pods], text)
     keys = {pod.key for pod in pods}
     ours = [outcome for outcome in simulation.outcomes if outcome.pod.key in keys]
     targets = targets_without_node(simulation, ours)
@@ -444,7 +453,8 @@ def pod_named(
             and named(outcome.pod for outcome in group.outcomes)
         ]
         pods = [] if unmade else pods or named(simulation.new)
-    _check_unique(pods, text)
+    with located(source=SOURCE):
+        only_namespace([pod.namespace for pod in pods], text)
     if not (pods or unmade):
         workload = _only_workload(simulation, text, name, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
@@ -482,16 +492,6 @@ def _owners(pods: Iterable[Pod], name: str, place: str) -> list[Workload]:
     """Return the controllers of pods by a name, such as a Job of a CronJob."""
     owners = {owner for owner in map(controller_of, pods) if owner is not None and owner.name == name}
     return sorted(owner for owner in owners if place in ("", owner.namespace))
-
-
-def _check_unique(pods: Sequence[Pod], text: str) -> None:
-    """Refuse a name that is in several namespaces."""
-    places = sorted({pod.namespace for pod in pods})
-    if len(places) > 1:
-        names = ", ".join(places)
-        raise InputError(
-            f"there are several, in namespaces {names}: choose one with -n", source=SOURCE, obj=text
-        )
 
 
 # ---- alike targets -----------------------------------------------------------------------------------------

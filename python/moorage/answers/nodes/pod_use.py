@@ -45,10 +45,10 @@ class NamespaceUse(Document, frozen=True):
     name: str
     pods: Count
     """That have a node."""
-    requests: dict[str, str]
-    """Quantities by resource."""
-    limits: dict[str, str]
-    """Quantities by resource."""
+    requests: dict[str, Count]
+    """By resource, cpu in millicores."""
+    limits: dict[str, Count]
+    """As requests."""
     quotas: tuple[Quota, ...]
     devices: tuple[HeldDevices, ...]
     """GPUs and other extended resources, and devices of drivers."""
@@ -72,10 +72,10 @@ class WorkloadUse(Document, frozen=True):
     pods: Count
     """That have a node."""
     nodes: Count
-    requests: dict[str, str]
-    """Quantities by resource."""
-    limits: dict[str, str]
-    """Quantities by resource."""
+    requests: dict[str, Count]
+    """By resource, cpu in millicores."""
+    limits: dict[str, Count]
+    """As requests."""
     devices: tuple[HeldDevices, ...]
     """As of namespaces."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
@@ -181,8 +181,8 @@ def workload_use(
     whole = {name: max(int(table.column("allocatable", name)[rows].sum()), 1) for name in table.allocatable}
 
     def share(use: WorkloadUse) -> float:
-        amounts = ((name, Quantity(text)) for name, text in use.requests.items() if name in whole)
-        return max((counted(name, amount) / whole[name] for name, amount in amounts), default=0.0)
+        amounts = ((name, amount) for name, amount in use.requests.items() if name in whole)
+        return max((amount / whole[name] for name, amount in amounts), default=0.0)
 
     return sorted(uses, key=lambda use: (-share(use), use.namespace, use.workload))
 
@@ -191,9 +191,9 @@ def _use_of(quota: QuotaUsage) -> Quota:
     return Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
 
 
-def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, str]:
+def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, int]:
     total: dict[str, Quantity] = {}
     for amounts_of_pod in amounts:
         for name, amount in amounts_of_pod.items():
             total[name] = total.get(name, ZERO) + amount
-    return {name: str(amount) for name, amount in sorted(total.items())}
+    return {name: counted(name, amount) for name, amount in sorted(total.items())}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage.kube import Cluster
-from moorage.kube.admission.policy.reviewers import Reviewers, name_of
+from moorage.kube.admission.policy.reviewers import Reviewers
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces, pod_template
 from moorage.kube.admission.stored.stored_objects import StoredObjects
-from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
+from moorage.kube.admission.stored.strategy_warnings import request_warnings
 from moorage.kube.admission.stored.version_defaults import with_version_defaults
 from moorage.kube.apiserver.refusals import ValidationMode
-from moorage.kube.model.cluster import NotAsked, RefusedObject, RefusedPod, RequestedObject
+from moorage.kube.model.cluster import NotAsked, RefusedObject
 from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import AdmissionPlugins
@@ -129,29 +129,21 @@ def admit(
     gates = check.gates(before)
     listed = chain(after.nodes, after.pods, after.namespaces, after.others)
     stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}
-    sources = {_named(request): request.source for request in after.requested}
-    refused = [*after.refused_objects, *(_refused_pod(each, sources) for each in after.refused)]
-    gone = {(obj.kind, obj.namespace, obj.name) for obj in refused}
-    gone |= {("Pod", each.pod.namespace, each.pod.metadata.generate_name) for each in after.refused}
+    refused = after.refused_of_change
     completing = StoredObjects([*after.others, *after.nodes], gates)
     security = SecuredNamespaces([*after.namespaces, *after.others], lambda: gates.release.version)
     answer = Admitted([], refused, [], [])
-    accepted = list[RequestedObject]()
-    for request in after.requested:
-        sent, name = request.value(), _named(request)
-        if name in gone or (name[0], "", name[2]) in gone:
-            continue
-        accepted.append(request)
-        obj = stored.get(name)
-        completed = with_version_defaults(sent, name[0], str(sent.get("apiVersion")), gates)
-        texts = [*strategy_warnings(completed)] if request.is_new is not False else []
+    for request in after.accepted:
+        sent, texts = request.value(), [*request_warnings(request, gates)]
+        obj = stored.get(request.key)
+        completed = with_version_defaults(sent, str(sent.get("kind")), str(sent.get("apiVersion")), gates)
         if obj is not None:
             completed = _stored(completing, obj, sent, gates, request.is_new is not False)
             if template := pod_template(obj) or (obj if isinstance(obj, Pod) else None):
                 texts += filter(None, [security.warning(obj.namespace, template)])
         answer.objects.append(completed)
-        answer.warnings.extend(ObjectWarning(name_of(sent), text) for text in texts)
-    answer.not_asked.extend(Reviewers(after).not_asked(accepted, {}))
+        answer.warnings.extend(ObjectWarning(request.name, text) for text in texts)
+    answer.not_asked.extend(Reviewers(after).not_asked(after.accepted, {}))
     return answer
 
 
@@ -163,17 +155,3 @@ def _stored(
         return completing.value(obj, sent)
     head = {"apiVersion": obj.api_version, "kind": obj.kind}
     return with_version_defaults(joined(head | plain(obj), sent), obj.kind, obj.api_version, gates)
-
-
-def _named(request: RequestedObject) -> tuple[str, str, str]:
-    """Return kind, namespace, and name or its prefix, of an object of the change."""
-    sent = request.value()
-    meta = sent.get("metadata") or {}
-    return str(sent.get("kind")), request.namespace, str(meta.get("name") or meta.get("generateName"))
-
-
-def _refused_pod(refused: RefusedPod, sources: Mapping[tuple[str, str, str], str]) -> RefusedObject:
-    pod, meta = refused.pod, refused.pod.metadata
-    names = (meta.generate_name, pod.name)
-    source = next(filter(None, (sources.get(("Pod", pod.namespace, name)) for name in names)), "")
-    return RefusedObject("", "Pod", pod.namespace, pod.name, source, refused.message)

@@ -13,7 +13,8 @@ from msgspec import structs
 from moorage.cluster.verbs import BY_NAME, parse_changes
 from moorage.errors import ConfigurationError, InputError, first_of, located, nearest
 from moorage.grouped import grouped
-from moorage.kube import Cluster, Node
+from moorage.kube import Cluster, Node, Object, Pod
+from moorage.kube.read.cluster_builder import TEMPLATED
 from moorage.kube.read.files import is_input
 from moorage.kube.read.read_objects import read_objects
 from moorage.notes import RoutineNote, reworded
@@ -78,8 +79,8 @@ class ComparedInputs:
         ----------
         name : str
             ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a
-            KubeSchedulerConfiguration, a file or directory with a cluster, one without a node, which changes
-            the cluster, or one with node groups.
+            KubeSchedulerConfiguration, a file or directory with a cluster, one without nodes or with nodes
+            alone, which changes the cluster, or one with node groups.
         from_scratch : bool
             Whether bound pods are placed anew.
 
@@ -114,20 +115,25 @@ class ComparedInputs:
         return Alternative(name, SimulationSetup(cluster, settings, changes, coming, loaded).run())
 
     def _cluster(self, name: str) -> Cluster:
-        """Return the cluster of a file; one without a node changes the input."""
+        """Return the cluster of a file; one without nodes, or that nothing runs on, changes the input."""
         try:
             cluster = self.load_alone(name)
-            if cluster.nodes or not self.has_input:
+            if not self.has_input:
+                return cluster
+            if _is_cluster([*cluster.nodes, *cluster.pods, *cluster.others]):
+                own = (
+                    "has nodes and what runs there, so it is a cluster by itself, and no change of that of -f"
+                )
+                cluster.warnings.append(f"{name} {own}.")
                 return cluster
         except InputError:
-            if not self.has_input or self._has_nodes(name):
+            if not self.has_input or self._has_cluster(name):
                 raise
         return self.load(name)
 
-    def _has_nodes(self, name: str) -> bool:
-        """Whether files have a node: without one they change a cluster."""
-        read = read_objects(name, recursive=self.recursive, validate="ignore")
-        return any(isinstance(obj, Node) for obj in read.objects)
+    def _has_cluster(self, name: str) -> bool:
+        """Whether files that cannot be loaded are a cluster."""
+        return _is_cluster(read_objects(name, recursive=self.recursive, validate="ignore").objects)
 
 
 def compare_alternatives(
@@ -207,6 +213,12 @@ def _differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:
             f"The disruption of NodePool {first_of(names, 3)} differs, but no node goes in a comparison: ask "
             "plan consolidate with each, or sweep over a replay (docs/karpenter.md)."
         )
+
+
+def _is_cluster(objects: Sequence[Object]) -> bool:
+    """Whether objects are a cluster: nodes, and pods or workloads."""
+    runs = any(isinstance(obj, (Pod, *TEMPLATED)) for obj in objects)
+    return runs and any(isinstance(obj, Node) for obj in objects)
 
 
 def _other_forms(name: str) -> str:

@@ -307,10 +307,12 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
     counted = Counter[str]()
     for finding in verdict.findings:
         counted[finding.group.status] += finding.pods * finding.counts
-    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED]
+    refused = (each.group for each in verdict.findings if each.counts and each.group.status == REFUSED)
+    stranded = sum(bool(outcome.node) for group in refused for outcome in group.outcomes)
+    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED] - stranded
     unknown = verdict.not_known(counts=True)
     hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
-    failed = verdict.failed - kept - idle - unadmitted - hinted
+    failed = verdict.failed - kept - idle - unadmitted - stranded - hinted
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
     if later := verdict.refused_later:
@@ -325,6 +327,12 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
         yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
+    if stranded:
+        names = (
+            "pod does not start on the node that it names",
+            "pods do not start on the nodes that they name",
+        )
+        yield f"FAIL: {number_of(stranded, *names)}"
     if failed:
         scale_up = verdict.compared.scale_up
         came = f", beside {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""

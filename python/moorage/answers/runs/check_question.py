@@ -115,6 +115,8 @@ class CheckQuestion:
         InputError
             A change is not possible, or a setting is not valid.
         """
+        if self.new_only and not (self.files or self.changes or self.releases):
+            raise InputError("new-only needs a change, of files or of verbs: without one nothing is new")
         stages, attempts, causes, notes = stages or _Silence(), Attempts(), dict[str, str](), list[str]()
         compared = Compared([*self.files, *(change.text for change in self.changes)])
         if self.releases is None:

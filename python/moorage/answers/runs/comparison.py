@@ -555,7 +555,7 @@ class ComparisonAnswer:
                 for differing in releases.differences
             ]
         left_out = dict.fromkeys(obj for cluster in clusters for obj in cluster.left_out)
-        refused = dict.fromkeys(obj for cluster in clusters for obj in cluster.refused_objects)
+        refused = dict.fromkeys(obj for cluster in clusters for obj in cluster.refused_of_change)
         return CompareDocument.from_object(
             self,
             alternatives=[

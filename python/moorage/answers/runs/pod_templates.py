@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError, examples, nearest, same_or_nearest
+from moorage.errors import InputError, examples, located, nearest, same_or_nearest
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
-from moorage.kube.apiserver.refusals import ValidationMode
+from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
+from moorage.kube.apiserver.refusals import Refusals, ValidationMode
 from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
@@ -29,7 +30,8 @@ from moorage.kube.model.workload import (
     Rollout,
     StatefulSet,
 )
-from moorage.kube.read.cluster_builder import KnownObjects, check_namespaces, complete
+from moorage.kube.plain import plain
+from moorage.kube.read.cluster_builder import KnownObjects, check_namespaces, complete, known_namespaces
 from moorage.kube.read.files import is_input
 from moorage.kube.read.python_values import file_named
 from moorage.kube.read.read_objects import in_namespace, read_objects
@@ -37,7 +39,7 @@ from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_
 from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
-from moorage.store import parse_reference
+from moorage.store import only_namespace, parse_reference
 
 from ..asked_pods import as_template, without_number
 from ..scheduler import Scheduler
@@ -78,7 +80,7 @@ class Templates(NamedTuple):
 
 
 def read_templates(
-    texts: Iterable[str], cluster: Cluster, validate: ValidationMode, namespace: str
+    texts: Iterable[str], cluster: Cluster, validate: ValidationMode, namespace: str | None
 ) -> Templates:
     """Read ``FILE``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``, each with ``=N`` or without; a pod group
     stands for its pods.
@@ -89,8 +91,9 @@ def read_templates(
         A file that exists is read. It may have several pods and workloads, each of which is a template.
     cluster : Cluster
         Has the workloads and groups that are named, the priority classes, and the ReplicaSets of Deployments.
-    namespace : str
-        Of objects that name none.
+    namespace : str or None
+        Of objects and references that name none. Without it, an object is in ``default``, and a reference
+        means the only object of its name.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def read_templates(
         if not share:
             raise InputError("a round needs at least one replica: give =1 or more", source=OPTION, obj=text)
         if is_input(name):
-            tops = _read(name, templates, cluster, validate, namespace)
+            tops = _read(name, templates, cluster, validate, namespace or "default")
         else:
             tops = _named(name, cluster, namespace)
         for top in tops:
@@ -169,7 +172,7 @@ def template_group_warnings(
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
 
 
-def _named(text: str, cluster: Cluster, namespace: str) -> list[Object]:
+def _named(text: str, cluster: Cluster, namespace: str | None) -> list[Object]:
     """Return the pod or workload of a cluster that a reference names, or the pods of a pod group."""
     objects: list[Object] = [
         obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, (*_COUNTED, PodGroup))
@@ -189,8 +192,11 @@ def _named(text: str, cluster: Cluster, namespace: str) -> list[Object]:
             f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, such as deploy/web"
         )
         raise InputError(message, source=OPTION, obj=text)
-    place = place if text.count("/") > 1 else namespace
     its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
+    if text.count("/") == 1:
+        with located(source=OPTION):
+            spaces = [obj.namespace for obj in its.values() if obj.name == name]
+            place = namespace or only_namespace(spaces, text) or place
     if (top := its.get(f"{place}/{name}")) is not None:
         return _members(top, cluster) if isinstance(top, PodGroup) else [top]
     same = [key for key, obj in its.items() if obj.name == name]
@@ -215,10 +221,9 @@ def _read(
     read = read_objects(file_named(file), validate=validate, namespace=namespace)
     classes = [obj for obj in cluster.others if isinstance(obj, PriorityClass)]
     objects = [*in_namespace(read.objects, namespace)]
-    default = [obj for obj in cluster.namespaces if obj.name == "default"]
-    if any(obj.metadata.resource_version for obj in default):  # of a server, not implied by objects
-        own = [obj for obj in objects if isinstance(obj, Namespace)]
-        check_namespaces(objects, read.origins, [*own, *cluster.namespaces])
+    if (known := known_namespaces(cluster.namespaces)) is not None:
+        own = [obj.name for obj in objects if isinstance(obj, Namespace)]
+        check_namespaces(objects, read.origins, {*known, *own}, Refusals(cluster=0))
     completed = complete(objects, read.origins, KnownObjects(classes))
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
@@ -226,6 +231,9 @@ def _read(
         raise InputError(f"this file has no pod or workload{left_out}", source=OPTION, obj=file)
     templates.others.extend(obj for obj in completed.objects if not isinstance(obj, _COUNTED))
     templates.warnings.extend(completed.warnings + read.warnings)
+    for obj in completed.objects:
+        value = {"apiVersion": obj.api_version, "kind": obj.kind, **plain(obj)}
+        templates.warnings.extend(f"{file}: {obj.full_name}: {text}." for text in strategy_warnings(value))
     return tops
 
 

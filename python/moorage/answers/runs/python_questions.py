@@ -13,7 +13,7 @@ from moorage.errors import InputError, located, nearest
 from moorage.kube import Cluster
 from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.load import load_before_and_after
-from moorage.kube.read.python_values import Source
+from moorage.kube.read.python_values import Source, is_path
 from moorage.kube.releases import release_named
 
 from .alternatives import ComparedInputs, compare_alternatives, compare_two_releases
@@ -153,7 +153,7 @@ def check(cluster: Cluster | Source, *change: Source, **options: Any) -> CheckAn
         before,
         after,
         question.scheduler,
-        [str(source) if isinstance(source, str) else "objects" for source in change],
+        [str(source) if is_path(source) else "objects" for source in change],
         question.changes,
         None if earlier else question.coming(question.nodes, after),
         new_only=own.get("new_only", False),

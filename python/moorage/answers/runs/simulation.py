@@ -75,7 +75,7 @@ STATUSES = [
 ]
 Status = Annotated[str, Meta(extra_json_schema={"enum": STATUSES})]
 """What has become of a pod; see `PodOutcome`."""
-PINNED = "spec.template.spec.nodeName is {0}, so the scheduler passes it by, and the kubelet of {0}"
+PINNED = "{}spec.nodeName is {}, so the scheduler passes it by, and "
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
 
@@ -130,10 +130,11 @@ class PodOutcome(NamedTuple):
     status : str
         ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
         ``other-scheduler``, ``terminating`` (and others may wait for its end), ``kept`` (by a drain),
-        ``refused`` (by the API server), ``not-started`` (on its node, as its volume is attached to another),
-        ``skipped-kind`` (of a workload that is not simulated), ``not-rolled-out`` (on its node, though its
-        workload has another template); ``evicted``, or ``replaced`` where the controller of an evicted pod
-        sees to it: it has made another, tells why it has not, or wants no more.
+        ``refused`` (by the API server, or on the node that it names), ``not-started`` (on its node, as its
+        volume is attached to another), ``skipped-kind`` (of a workload that is not simulated),
+        ``not-rolled-out`` (on its node, though its workload has another template); ``evicted``, or
+        ``replaced`` where the controller of an evicted pod sees to it: it has made another, tells why it has
+        not, or wants no more.
     node : str
         The node of a placed pod.
     reason : str
@@ -352,23 +353,28 @@ class Simulation(Struct, dict=True):
 
     @cached_property
     def _refused_by_kubelets(self) -> list[PodOutcome]:
-        """An outcome for each new pod whose template names a node, and which the kubelet there refuses. The
-        scheduler does not look at them, so they are in no result."""
-        pinned, outcomes = pinned_workloads(self.scheduler), list[PodOutcome]()
+        """An outcome for each new pod that names a node, itself or by its template, and does not start there.
+        The scheduler does not look at them, so they are in no result."""
+        pinned, outcomes = pinned_workloads(self.scheduler, self.cluster), list[PodOutcome]()
         if not pinned:
             return outcomes
         read = {pod.metadata.uid for pod in self.cluster.pods}
         stored = [pod for pod in self.scheduler.client.list(Pod)[0] if pod.spec.node_name and is_active(pod)]
-        new = [pod for pod in stored if controller_of(pod) in pinned and pod.metadata.uid not in read]
+        new = [
+            pod
+            for pod in stored
+            if (controller_of(pod) in pinned and pod.metadata.uid not in read)
+            or Workload(pod.namespace, pod.kind, pod.name) in pinned
+        ]
         uids = {pod.metadata.uid for pod in new}
         others = (pod for pod in stored if pod.metadata.uid not in uids)
         nodes = {node.name: node for node in self.scheduler.client.list(Node)[0]}
         refusals = kubelet_refusals(new, others, nodes)
         for pod in new:
             if pod.key in refusals:
-                name = pod.spec.node_name
-                why = f"{PINNED.format(name)} refuses it: {refusals[pod.key]}"
-                outcomes.append(PodOutcome(pod, self.workloads.of(pod), REFUSED, name, why))
+                name, workload = pod.spec.node_name, self.workloads.of(pod)
+                why = pinned_text(workload, name) + refusals[pod.key]
+                outcomes.append(PodOutcome(pod, workload, REFUSED, name, why))
         return outcomes
 
     def _not_simulated(self) -> list[PodOutcome]:
@@ -739,10 +745,20 @@ def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcom
     return grouped((outcome.workload, outcome) for outcome in shown)
 
 
-def pinned_workloads(scheduler: Scheduler) -> dict[Workload, str]:
-    """Return the workloads whose templates name a node, with the node."""
+def pinned_workloads(scheduler: Scheduler, cluster: Cluster) -> dict[Workload, str]:
+    """Return the workloads whose templates name a node, and the new pods that do, with the node."""
     makers: Iterable[Object] = (obj for kind in MAKERS for obj in scheduler.client.list(kind)[0])
-    return {Workload(obj.namespace, obj.kind, obj.name): name for obj in makers if (name := pinned_by(obj))}
+    pinned = {Workload(obj.namespace, obj.kind, obj.name): name for obj in makers if (name := pinned_by(obj))}
+    named = {request.key for request in cluster.accepted if request.node}
+    for pod in cluster.pods if named else ():
+        if named & {("Pod", pod.namespace, name) for name in (pod.name, pod.metadata.generate_name)}:
+            pinned[Workload(pod.namespace, pod.kind, pod.name)] = pod.spec.node_name
+    return pinned
+
+
+def pinned_text(workload: Workload, node: str) -> str:
+    """Return who decides about a pod that names a node, as the beginning of a sentence."""
+    return PINNED.format("" if workload.kind == Pod.__name__ else "spec.template.", node)
 
 
 def skip_reason(pod: Pod, skipped: str) -> str:

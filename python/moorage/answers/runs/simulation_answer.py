@@ -178,7 +178,7 @@ class SimulationAnswer:
         yield from _summary_tables(self.simulation.summary)
 
     def pod_table(self, is_exact: bool = True, bound: Sequence[PodOutcome] = ()) -> PrintedTable:
-        """Return a row for each pod, and for bound ones; with exact quantities or readable ones."""
+        """Return a row for each pod, and for bound ones; in millicores and bytes, or as people read them."""
         return _pod_table(self.simulation, [*(self.outcomes or ()), *bound], is_exact)
 
     def _placed(self, workload: Workload, members: Sequence[PodOutcome]) -> PlacedWorkload:
@@ -268,8 +268,8 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact:
     for outcome in outcomes:
         row, requests = _pod_row(outcome), held_by(outcome.pod, gates)
         cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
-        shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
-        quantities = (str(cpu), str(memory)) if is_exact else shown
+        amounts = {"cpu": cpu.milli_value(), "memory": memory.value()}
+        quantities = [str(n) if is_exact else readable(name, n) for name, n in amounts.items()]
         place = row.status, row.node, zones.get(row.node, ""), *quantities
         priority = str(outcome.pod.spec.priority or 0)
         cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))

@@ -127,14 +127,13 @@ def capacity(  # noqa: PLR0913
 
     from .planning_output import write_capacity
 
-    namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
         loaded = begun(cluster, scheduler_settings(options, cluster))
         scheduler = loaded.scheduler
-        read = read_templates(templates, loaded.completed, options["validate"], namespace)
+        read = read_templates(templates, loaded.completed, options["validate"], options["namespace"])
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
@@ -331,7 +330,7 @@ def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
 
 
 def _fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str | float]]:
-    """Yield the texts and numbers of a document, with those of maps; texts in maps are quantities."""
+    """Yield the texts and numbers of a document, with those of maps; texts in maps are amounts of quotas."""
     from moorage._core.base.quantity import Quantity
 
     for name, part in value.items():

@@ -11,7 +11,7 @@ import click
 from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import Verdict
 from moorage.answers.runs.simulation import HELD, NOT_STARTED
-from moorage.answers.text_tables import CommandLine
+from moorage.answers.text_tables import CommandLine, PrintedTable
 from moorage.cluster.change import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
@@ -82,7 +82,19 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         result = answer_page("Check", shown, KeyFigures(facts), titled)
         return result, [answer.simulation.cluster.release], [*answer.facts, *answer.warnings]
 
-    write_answer(form, answer.document, lines, tables.values(), answer.loss_table, page)
+    write_answer(
+        form, answer.document, lines, tables.values(), lambda: _in_numbers(answer.loss_table()), page
+    )
+
+
+def _in_numbers(table: PrintedTable) -> PrintedTable:
+    """Return a table with two numbers in two columns: the pods that have a node, and all that are wanted."""
+    headings = [*table.headings]
+    if "WITH NODE" not in headings:
+        return table
+    at = headings.index("WITH NODE")
+    cells = [[*row[:at], *row[at].partition("/")[::2], *row[at + 1 :]] for row in map(list[str], table.cells)]
+    return PrintedTable([*headings[: at + 1], "WANTED", *headings[at + 1 :]], cells)
 
 
 def _failed_names(verdict: Verdict) -> Iterator[str]:

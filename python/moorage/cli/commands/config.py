@@ -33,6 +33,7 @@ SHOWN = 4000
 @gate_options
 def config(file: str, show: bool, output: str, plugins: str | None, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
+    from moorage.answers.runs.loaded_cluster import naming_other_kinds
     from moorage.answers.scheduler import Scheduler
     from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.engine.plugins.registry import in_tree
@@ -47,7 +48,8 @@ def config(file: str, show: bool, output: str, plugins: str | None, gates: str, 
     try:
         selected = selected_gates(gates, version)
         own = in_tree(selected.release)
-        configuration = load_configuration(file, own, feature_gates=selected)
+        with naming_other_kinds():
+            configuration = load_configuration(file, own, feature_gates=selected)
         others = known_plugins(read_plugin_file(plugins) if plugins else {})
         by_name = {
             name: factory if isinstance(factory, type) else factory(None, None)

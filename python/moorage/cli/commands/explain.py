@@ -323,12 +323,12 @@ def _pinned(
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
     from moorage.answers.explain.targets import groups_not_made
-    from moorage.answers.runs.simulation import PINNED, pinned_workloads
+    from moorage.answers.runs.simulation import pinned_text, pinned_workloads
     from moorage.kube.workloads.ownership import controller_of
 
-    pinned = pinned_workloads(setup.loaded.scheduler)
+    pinned = pinned_workloads(setup.loaded.scheduler, setup.cluster)
     nodes = {
-        target.key: pinned.get(controller_of(setup.pods[target.key]) or target.workload)
+        target.key: pinned.get(controller_of(setup.pods[target.key]) or target.workload, "")
         for target in targets
         if pinned and target.key in setup.pods
     }
@@ -344,9 +344,10 @@ def _pinned(
     unmade += [group for group in refused if group not in unmade]
     lost = {outcome.pod.key for group in unmade for outcome in group.outcomes}
     texts = [
-        f"{target.workload.text}: {PINNED.format(nodes[target.key])} takes it"
+        f"{target.workload.text}: {pinned_text(target.workload, node)}the kubelet of {node} takes it"
         for target in named
         if target.key not in lost
+        for node in [nodes[target.key]]
     ]
     return [target for target in targets if target not in named], texts
 

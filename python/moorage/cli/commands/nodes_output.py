@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import ZERO
 from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceShare, DeviceUse, HeldDevices
 from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
@@ -171,26 +169,30 @@ def write_uses(
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "html"}
     """
-    answer, line, table = _OF_USES[by](uses)
+    answer, line, table = _OF_USES[by](uses, form == "csv")
     page = partial(_page, f"Nodes by {by}", [line], [table], about)
-    write_answer(form, lambda: (answer, about), [line], [table], lambda: table, page)
+    write_answer(form, lambda: (answer, about), [line], [table], page=page)
 
 
-def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:
+def _namespaces(uses: Sequence[NamespaceUse], is_raw: bool) -> tuple[Document, str, PrintedTable]:
     columns = ("NAMESPACE", attrgetter("name")), ("PODS", attrgetter("pods"))
-    table = _printed([*columns, *_amounts(uses), ("QUOTA USED", _quotas)], uses)
+    table = _printed([*columns, *_amounts(uses, is_raw), ("QUOTA USED", _quotas)], uses)
     return NamespacesDocument(items=uses), _requested(uses), table
 
 
-def _workloads(uses: Sequence[WorkloadUse]) -> tuple[Document, str, PrintedTable]:
+def _workloads(uses: Sequence[WorkloadUse], is_raw: bool) -> tuple[Document, str, PrintedTable]:
     columns = [(name.upper(), attrgetter(name)) for name in ("namespace", "workload", "pods", "nodes")]
-    return WorkloadsDocument(items=uses), _requested(uses), _printed([*columns, *_amounts(uses)], uses)
+    table = _printed([*columns, *_amounts(uses, is_raw)], uses)
+    return WorkloadsDocument(items=uses), _requested(uses), table
 
 
-def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
+def _devices(uses: Sequence[DeviceUse], is_raw: bool) -> tuple[Document, str, PrintedTable]:
     columns: list[Column] = [("DEVICE", attrgetter("resource"))]
     columns += [(name.upper(), attrgetter(name)) for name in ("model", "node", "devices")]
-    columns += [("FREE", _free), ("HELD BY", lambda use: ", ".join(map(_device_holder, use.holders)))]
+    columns += [
+        ("FREE", _raw_free if is_raw else _free),
+        ("HELD BY", lambda use: ", ".join(map(_device_holder, use.holders))),
+    ]
     counts, free, instead = Counter[str](), Counter[str](), defaultdict[str, set[str]](set)
     for use in uses:
         name = f"{use.resource} {use.model}".strip()
@@ -213,6 +215,10 @@ def _free(use: DeviceUse) -> str:
     return f"up to {use.free}" if use.instead_of and use.free else str(use.free)
 
 
+def _raw_free(use: DeviceUse) -> str:
+    return "" if use.free is UNSET else str(use.free)
+
+
 def _device_holder(holder: DeviceShare) -> str:
     return f"{holder.namespace}/{holder.workload} ({holder.devices}{_of_class(holder)})"
 
@@ -225,24 +231,26 @@ def _of_class(held: DeviceShare | HeldDevices) -> str:
     return f" of class {held.class_name}" if held.class_name else ""
 
 
-_OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
+_OF_USES: dict[str, Callable[[Any, bool], tuple[Document, str, PrintedTable]]] = {
     "namespace": _namespaces,
     "workload": _workloads,
     "device": _devices,
 }
 
 
-def _amounts(uses: Sequence[NamespaceUse | WorkloadUse]) -> Iterator[Column]:
-    yield "PRICE", lambda use: _price(use, ".3f")
+def _amounts(uses: Sequence[NamespaceUse | WorkloadUse], is_raw: bool) -> Iterator[Column]:
+    """Yield the columns of amounts; as they are, in millicores and bytes, for a CSV file."""
+    amount = _amount if is_raw else _readable_amount
+    yield "PRICE", lambda use: _price(use, "g" if is_raw else ".3f")
     for name in FIRST:
-        yield f"{name} requests".upper(), _amount("requests", name, "0")
-        yield from _use_columns(f"{name} use".upper(), name, uses)
-        yield f"{name} limits".upper(), _amount("limits", name)
+        yield f"{name} requests".upper(), amount("requests", name, "0")
+        yield from _use_columns(f"{name} use".upper(), name, uses, is_raw)
+        yield f"{name} limits".upper(), amount("limits", name)
     yield "DEVICES", lambda use: ", ".join(map(_held, use.devices))
 
 
 def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
-    totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
+    totals = [readable(name, sum(use.requests.get(name, 0) for use in uses)) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
     text = f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
     price = _total_price(uses)
@@ -272,10 +280,15 @@ def _amount(kind: str, name: str, absent: str = "") -> Callable[[Any], str]:
     return lambda row: getattr(row, kind).get(name, absent)
 
 
-def _use_columns(title: str, name: str, rows: Sequence[Row]) -> Iterator[Column]:
+def _readable_amount(kind: str, name: str, absent: str = "") -> Callable[[Any], str]:
+    raw = _amount(kind, name, absent)
+    return lambda row: readable(name, int(amount)) if (amount := raw(row)) != "" else ""
+
+
+def _use_columns(title: str, name: str, rows: Sequence[Row], is_raw: bool = False) -> Iterator[Column]:
     """Yield the column of the use of a resource, where there are metrics."""
     if name in FIRST and any(row.use for row in rows):
-        yield title, lambda row: _used(name, [row])
+        yield title, partial(_raw_use, name) if is_raw else lambda row: _used(name, [row])
 
 
 def _resources(rooms: Sequence[Room]) -> list[str]:
@@ -380,5 +393,5 @@ def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     return _printed([*columns, ("taints", lambda room: ", ".join(room.taints)), ("held_by", _held_by)], rooms)
 
 
-def _raw_use(name: str, room: Room) -> str:
-    return str(room.use[name].used) if room.use and name in room.use else ""
+def _raw_use(name: str, row: Row) -> str:
+    return str(row.use[name].used) if row.use and name in row.use else ""

@@ -382,10 +382,9 @@ def _answer(
     with Stages("reading", "planning") as stage:
         setup = setup_of(options, grows)
         cluster = setup.cluster
-        place = options["namespace"] or "default"
         scheduler = setup.make()
         there = with_objects(cluster, scheduler.client)
-        read = read_templates(options.get("templates", ()), there, options["validate"], place)
+        read = read_templates(options.get("templates", ()), there, options["validate"], options["namespace"])
         scheduler.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):

@@ -156,8 +156,11 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
         ]
         return answer_page(title, lines, None, titled), [about.release], about.warnings
 
+    def rows() -> PrintedTable:
+        return _emptied(answer) if isinstance(answer, EmptyingPlan) else table
+
     tables = _tables(answer, table, COMMENT_ROWS)
-    write_answer(form, lambda: (answer.document(), about), lines, tables, lambda: table, page)
+    write_answer(form, lambda: (answer.document(), about), lines, tables, rows, page)
 
 
 def _tables(answer: Tabular, table: PrintedTable, most: int = sys.maxsize) -> Iterator[PrintedTable]:
@@ -197,6 +200,18 @@ def _places(consolidation: Consolidation, most: int) -> PrintedTable:
     if len(rows) > most:
         rows = [*rows[:most], (f"… and {len(rows) - most} more", "", "see -o json")]
     return PrintedTable(("AFTER COMMAND", "NODE", "TAKES"), rows)
+
+
+def _emptied(plan: EmptyingPlan) -> PrintedTable:
+    """Return a row for each pod that moves, and for each that stays; or, where nodes are drained each alone,
+    for each node that can be, and for each pod that keeps another."""
+    if plan.drained_alone:
+        alone = [(node, "yes", "", "") for node in plan.nodes]
+        kept = [(blocker.node, "no", blocker.pod, blocker.reason) for blocker in plan.blockers]
+        return PrintedTable(("NODE", "CAN BE DRAINED", "POD", "REASON"), [*alone, *kept])
+    moves = [(move.pod, move.source, move.target, "") for move in plan.moves]
+    stay = [(blocker.pod, blocker.node, "", blocker.reason) for blocker in plan.blockers]
+    return PrintedTable(("POD", "SOURCE", "TARGET", "REASON"), [*moves, *stay])
 
 
 def blocked_nodes(plan: EmptyingPlan) -> Iterator[PrintedTable]:

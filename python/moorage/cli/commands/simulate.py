@@ -122,9 +122,9 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     """Compare runs: show their measures side by side, and the pods that are not in the same place.
 
     A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), manifests without
-    a node, which change the cluster as a later -f does, a file with node groups (see --node-groups), changes
-    of the cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of
-    simulate.
+    nodes or of nodes alone, which change the cluster as a later -f does, a file with node groups (see
+    --node-groups), changes of the cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named
+    like the options of simulate.
     "kubernetes 1.36" "kubernetes 1.37" compares two releases, and names the behaviours and feature gates that
     make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".

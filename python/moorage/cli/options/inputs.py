@@ -260,7 +260,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
             return _with_namespace(prepared, options)
         check, paths = ServerChecks(options.get("version"), options.get("gates")), _files(options)
         with _naming_traces(options["files"]):
-            cluster = load(*paths, **_reading(options), check=check)
+            cluster = load(*paths, **_reading(options), check=check, refused="ignore")
         cluster.warnings += check.warnings
         return _checked(cluster, options)
     from moorage.sim.synthetic import synthetic as make
@@ -455,7 +455,7 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     if _sources(options) and options["synthetic"]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
-        raise click.UsageError("give the cluster with -f or --kubeconfig")
+        raise click.UsageError("give the cluster with -f (- is standard input) or --kubeconfig")
     from moorage.kube.read.python_values import file_named
 
     held = held_inputs()
@@ -523,10 +523,7 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool = True) -> Cluster:
     """Say that there is no node, and what the API server would refuse; determine which release decides;
     refuse a namespace that does not exist."""
-    before = [] if cluster.change is None else cluster.change.before.refused
-    pods = [] if cluster.change is None else cluster.refused[len(before) :]
-    texts = [*(refusal.text for refusal in cluster.refused_objects), *(pod.message for pod in pods)]
-    _tell_refused(texts, tells_refused)
+    _tell_refused((refusal.text for refusal in cluster.refused_of_change), tells_refused)
     if "version" in options and cluster.release is None:
         from moorage.kube.read.deciding_release import deciding_release
 
@@ -550,9 +547,11 @@ def _tell_refused(texts: Iterable[str], is_told: bool = True) -> None:
 
 def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     """Refuse namespaces that do not exist, with the server's text."""
+    from moorage.kube.read.cluster_builder import ALWAYS_THERE
+
     exempt, _ = options.get("exempt") or ((), ())
     named = {"--namespace": filter(None, [options["namespace"]]), "--exempt": exempt}
-    known = {namespace.name for namespace in cluster.namespaces}
+    known = {namespace.name for namespace in cluster.namespaces} | ALWAYS_THERE
     for option, names in named.items():
         for name in names:
             if name not in known:

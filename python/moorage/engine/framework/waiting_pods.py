@@ -150,7 +150,7 @@ class WaitingPod:
     def copy(self) -> WaitingPod:
         """Return an independent copy without listeners."""
         with self._changed:
-            out = WaitingPod(self.pod, {}, NEVER)
+            out = WaitingPod(self.pod, {}, self.began)
             out._timeouts, out._deadlines = self._timeouts, self._deadlines.copy()
             out._pending, out._signal = self._pending.copy(), self._signal
         return out

@@ -171,8 +171,6 @@ class Refusals:
         Raises an InputError about an object that is valid otherwise.
     gates : callable, optional
         Returns the feature gates of the API server of a cluster, with its release.
-    keeps_priority : bool
-        Whether a new pod may have another priority than its class, as programs ask for it.
     """
 
     def __init__(
@@ -180,11 +178,9 @@ class Refusals:
         cluster: int = 0,
         check: Callable[[Object], None] | None = None,
         gates: Callable[[Cluster], FeatureGates] = lambda _: DEFAULT_GATES,
-        keeps_priority: bool = False,
     ) -> None:
         self._cluster, self.gates = cluster, gates
         self.check: Callable[[Object], None] = check or (lambda _: None)
-        self.keeps_priority = keeps_priority
         self._first: InputError | None = None
         self._refused: dict[Origin, RefusedObject] = {}
 

@@ -206,6 +206,12 @@ def _proposal(kind: str, group: str, groups: Collection[str], ratios: Sequence[f
     return ""
 
 
+def newest_version(kind: str) -> str:
+    """Return the newest version of a kind of Kubernetes' own API groups; "" for other kinds."""
+    known = _names({*map(_group, _table().kinds)}, kind)
+    return known[0].rpartition("/")[0] if known else ""
+
+
 def _names(groups: Collection[str], kind: str = "") -> list[str]:
     """Return the names in the table of a kind, or of all, in API groups, the newest version first."""
     names = [name for name in _table().kinds if _group(name) in groups]

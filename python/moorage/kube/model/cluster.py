@@ -106,6 +106,8 @@ class RequestedObject(NamedTuple):
         None where it is not known whether there is an object of its name.
     unjudged_kind : str
         Kind and group, where the rules by which a server judges such objects are not known.
+    node : str
+        The node that a new pod names; "" for none.
     """
 
     source: str
@@ -113,6 +115,7 @@ class RequestedObject(NamedTuple):
     namespace: str
     is_new: bool | None
     unjudged_kind: str = ""
+    node: str = ""
 
     def value(self) -> dict[str, Any]:
         """Return the JSON value, with its namespace."""
@@ -121,6 +124,19 @@ class RequestedObject(NamedTuple):
         if not self.namespace:
             return value
         return value | {"metadata": (value.get("metadata") or {}) | {"namespace": self.namespace}}
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace, and name or its prefix."""
+        sent = self.value()
+        meta = sent.get("metadata") or {}
+        return str(sent.get("kind")), self.namespace, str(meta.get("name") or meta.get("generateName") or "")
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace, and name or its prefix, in a text."""
+        kind, namespace, name = self.key
+        return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 class EndedObjectDocument(Document, frozen=True):
@@ -420,9 +436,31 @@ class Cluster(Tabular):
             self.siblings.documents(),
             [obj.document() for obj in self.left_out],
             [*map(str, warnings)],
-            [*self.refused_objects] or UNSET,
+            self.refused_of_change or UNSET,
             [*not_asked] or UNSET,
         )
+
+    @property
+    def refused_of_change(self) -> list[RefusedObject]:
+        """The objects of a change that the API server would refuse: `refused_objects`, and single pods."""
+        sources = {request.key: request.source for request in self.requested} if self.refused else {}
+        pods = [
+            RefusedObject("", "Pod", pod.namespace, pod.name, sources[key], message)
+            for pod, message, *_ in self.refused
+            for name in [
+                pod.name if ("Pod", pod.namespace, pod.name) in sources else pod.metadata.generate_name
+            ]
+            if (key := ("Pod", pod.namespace, name)) in sources
+        ]
+        return [*self.refused_objects, *pods]
+
+    @property
+    def accepted(self) -> list[RequestedObject]:
+        """The manifests of a change that the API server would not refuse."""
+        refused = {(obj.kind, obj.namespace, obj.name) for obj in self.refused_objects}
+        refused |= {("Pod", each.pod.namespace, each.pod.name) for each in self.refused}
+        refused |= {("Pod", each.pod.namespace, each.pod.metadata.generate_name) for each in self.refused}
+        return [each for each in self.requested if each.key not in refused] if refused else self.requested
 
     @property
     def is_reviewed(self) -> bool:

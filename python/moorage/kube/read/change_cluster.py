@@ -6,13 +6,15 @@ scheduler plays it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from msgspec import structs
+
+from moorage.errors import examples
 
 from ..admission.chain import Existing, NewPods
 from ..apiserver.overlay import key_of
@@ -22,7 +24,7 @@ from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod
 from ..model.policy import NO_STATUS, PodDisruptionBudget
-from ..model.workload import ControllerRevision, Deployment, Job, PriorityClass, ReplicaSet
+from ..model.workload import ControllerRevision, CustomObject, Deployment, Job, PriorityClass, ReplicaSet
 from ..workloads.disruption import with_statuses
 from ..workloads.ownership import FINISHED, PodIndex
 from ..workloads.stateful_pods import ephemeral_claims
@@ -40,6 +42,7 @@ from .object_defaults import default_namespace
 from .recognize_templates import recognize_templates
 
 T = TypeVar("T", bound=Object)
+_EXAMPLES = 3
 _TEMPLATES = (ReplicaSet, ControllerRevision)
 
 
@@ -148,7 +151,7 @@ class ClusterChange:
         )
         after.turns = before.turns | turns
         after.refused = [*before.refused, *new_pods.refused]
-        warnings = warnings_after(before, after, completed, new)
+        warnings = [*warnings_after(before, after, completed, new), *_without_namespace(before, objects)]
         after.warnings = [*warnings, *recognized.warnings, *new_pods.notes()]
         jobs = {obj.key for obj in new if isinstance(obj, Job)}
         after.left_out = [each for each in before.left_out if not (each.is_job and each.key in jobs)]
@@ -216,6 +219,15 @@ class ClusterChange:
             elif isinstance(obj, Pod) and obj.key in single and _is_new(obj, completed):
                 turns[obj.key] = last
         return turns if last else {}
+
+
+def _without_namespace(before: Cluster, objects: Iterable[Object]) -> Iterator[str]:
+    """Yield which manifests name no namespace, and are for this reason where the cluster has nothing."""
+    named = [obj for obj in objects if not (obj.namespace or isinstance(obj, CustomObject))]
+    stray = [obj.full_name for obj in named if default_namespace(obj) == "default"]
+    if stray and before.known_namespaces and all(space.name != "default" for space in before.namespaces):
+        where = "no namespace is named, so it is default, where the cluster has nothing"
+        yield f"{examples(stray, _EXAMPLES)}: {where}; -n NAME names one."
 
 
 def _name(obj: Object) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ disruption budgets get a status. The pods of workloads are made by controllers, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ from ..model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from ..releases import DEFAULT_GATES, FeatureGates
 from ..workloads.deployment_rollout import PARENTS
 from ..workloads.disruption import with_statuses
 from ..workloads.expand_kinds import (
@@ -120,7 +121,6 @@ _EXAMPLES = 3
 _MOST_KINDS = 15
 CONFIGURATION = "KubeSchedulerConfiguration.kubescheduler.config.k8s.io"
 NO_TEXTS: Mapping[int, bytes] = {}
-_NOT_FOUND = 'namespaces "{}" not found'
 
 
 def build_cluster(
@@ -285,24 +285,18 @@ def complete(
     places = origins if origins is not None else [Origin()] * len(listed)
     names, classes = _taken(around.named), priority_classes([*around.classes, *listed])
     refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
-    overlay = Overlay(
-        listed,
-        places,
-        texts,
-        partial(with_class, classes=classes),
-        lambda: refusals.gates(_told(listed, places, refusals)),
-    )
+
+    def gates() -> FeatureGates:
+        return refusals.gates(_told(listed, places, refusals))
+
+    overlay = Overlay(listed, places, texts, partial(with_class, classes=classes), gates)
     for at, obj in enumerate(listed):
         try:
             name = obj.metadata.name
             if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
-            elif (text := texts.get(at)) is not None and _is_manifest(obj) and refusals.is_change(places[at]):
-                from ..admission.manifest_validation import check_new  # only changes are judged
-
-                check_new(obj, text, overlay.gates)
             else:
-                validate(obj)
+                check_object(obj, texts.get(at) if refusals.is_change(places[at]) else None, gates)
             refusals.check(obj)
         except ListedTwiceError as error:
             raise located_at(error, obj, places[at]) from None
@@ -333,8 +327,8 @@ def complete(
     for at, obj in enumerate(listed):
         try:
             is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
-            if not (is_applied or refusals.keeps_priority) and _is_manifest(obj):
-                _check_priority(obj, classes, refusals.is_change(places[at]))
+            if not is_applied and refusals.is_change(places[at]) and key_of(obj) in manifests:
+                check_priority(obj, classes)
             completed = default_object(obj, classes, names, admitted=True)
             if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
@@ -388,50 +382,43 @@ def _outside_policies(objects: Sequence[Object], places: Sequence[Origin]) -> It
 
 
 def check_namespaces(
-    objects: Sequence[Object], places: Sequence[Origin], namespaces: Iterable[Namespace]
+    objects: Sequence[Object], places: Sequence[Origin], namespaces: Collection[str], refusals: Refusals
 ) -> None:
-    """Check that the namespaces of manifests exist; see `_missing_namespace`.
+    """Check that the namespaces of manifests exist.
 
     Raises
     ------
-    InputError
-        A manifest is in another namespace.
+    RefusedObjectsError, InputError
+        As for `build_cluster`: a manifest is in another namespace.
     """
-    listed = {namespace.name: namespace for namespace in namespaces}
     for obj, place in zip(objects, places, strict=True):
-        if _is_manifest(obj) and (name := _missing_namespace(obj, listed)):
-            raise located_at(InputError(_NOT_FOUND.format(name)), obj, place)
+        if _is_manifest(obj) and (name := default_namespace(obj)) and name not in namespaces:
+            refusals.add(InputError(f'namespaces "{name}" not found'), obj, place)
+    refusals.raise_any()
 
 
-def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
-    """Return the namespace of an object that does not exist; "" where it does, or not all are listed."""
-    name = default_namespace(obj)
-    return name if name and name not in listed and _is_whole(listed) else ""
+ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+"""The namespaces that every server has."""
 
 
-def _is_whole(listed: Mapping[str, Namespace]) -> bool:
-    """Whether a list of namespaces is that of a server: `default` cannot be deleted."""
-    default = listed.get("default")
-    return default is not None and not (_is_manifest(default) or has_made_up_uid(default))
-
-
-_ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-
-
-def known_namespaces(namespaces: Iterable[Namespace], objects: Iterable[Object]) -> frozenset[str] | None:
-    """Return the namespaces of a cluster; None where nothing is known of them, as none is listed.
-
-    A cluster with some Namespaces has these, and those that its objects are in.
+def known_namespaces(
+    namespaces: Iterable[Namespace], objects: Iterable[Object] = ()
+) -> frozenset[str] | None:
+    """Return the namespaces of a cluster; None where its files say nothing of them.
 
     Parameters
     ----------
-    namespaces, objects
-        What is listed.
+    namespaces : iterable of Namespace
+        These are all if a server's ``default`` is among them, which cannot be deleted.
+    objects : iterable of Object
+        Otherwise those that these are in count as well.
     """
     listed = {namespace.name: namespace for namespace in namespaces}
-    if not listed or _is_whole(listed):
-        return frozenset(listed) or None
-    return frozenset({*listed, *_ALWAYS_THERE, *map(default_namespace, objects)})
+    default = listed.get("default")
+    if default is not None and not (_is_manifest(default) or has_made_up_uid(default)):
+        return frozenset(listed)
+    known = {*listed, *map(default_namespace, objects)} - {""}
+    return frozenset(known | ALWAYS_THERE) if known else None
 
 
 def _check_changes(
@@ -439,21 +426,32 @@ def _check_changes(
 ) -> None:
     """Check that the namespaces of manifests exist."""
     listed = {"", *(obj.name for obj in objects if isinstance(obj, Namespace))}
-    named = ((at, obj, default_namespace(obj)) for at, obj in enumerate(objects) if _is_manifest(obj))
-    missing = [(at, obj, name) for at, obj, name in named if name not in listed]
     known = around.namespaces
-    if missing and refusals.has_cluster:
+    if listed.issuperset(default_namespace(obj) for obj in objects if _is_manifest(obj)):
+        return
+    if refusals.has_cluster:
         own = [obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)]
         known = known_namespaces([obj for obj in own if isinstance(obj, Namespace)], own)
-    for at, obj, name in missing:
-        if known is not None and name not in known:
-            refusals.add(InputError(_NOT_FOUND.format(name)), obj, places[at])
-    refusals.raise_any()
+    if known is not None:
+        check_namespaces(objects, places, {*known, *listed}, refusals)
 
 
-def _check_priority(obj: Object, classes: Mapping[str, PriorityClass], is_change: bool) -> None:
-    """Check that a new object, if it is a pod of a change, names no other priority than its class."""
-    if is_change and isinstance(obj, Pod) and (refusal := other_priority(obj.spec, classes)) is not None:
+def check_object(
+    obj: Object, text: bytes | None, gates: Callable[[], FeatureGates] = lambda: DEFAULT_GATES
+) -> None:
+    """Check an object as it is read; a new one of a change by its whole text, as a server does."""
+    if text is None or not _is_manifest(obj):
+        validate(obj)
+        return
+    from ..admission.manifest_validation import check_new  # few objects are new
+
+    check_new(obj, text, gates())
+
+
+def check_priority(obj: Object, classes: Mapping[str, PriorityClass]) -> None:
+    """Check that a new object, if it is a pod, names no other priority than that of its class."""
+    is_new = isinstance(obj, Pod) and _is_manifest(obj)
+    if isinstance(obj, Pod) and is_new and (refusal := other_priority(obj.spec, classes)) is not None:
         raise InputError(f'pods "{obj.name or obj.metadata.generate_name}" is forbidden: {refusal}')
 
 
@@ -577,8 +575,8 @@ def warnings_after(before: Cluster, after: Cluster, completed: Completed, new: I
     )
     gone = [text for text in past if not any(_is_same(text, other) for other in now)]
     kept = [text for text in kept if not any(_is_same(text, other) for other in gone)]
-    new = (text for text in now if not any(_is_same(text, other) for other in kept))
-    return [*kept, *completed.warnings, *new]
+    fresh = (text for text in now if not any(_is_same(text, other) for other in kept))
+    return [*kept, *completed.warnings, *fresh]
 
 
 def _is_same(warning: str, other: str) -> bool:

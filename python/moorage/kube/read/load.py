@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
-from typing import TypeVar, overload
+from typing import Literal, TypeVar, get_args, overload
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
-from ..admission.validate_object import validate
 from ..apiserver.overlay import key_of
 from ..apiserver.refusals import (
     STORED,
@@ -19,11 +19,12 @@ from ..apiserver.refusals import (
     Refusals,
     ValidationMode,
     kept_objects,
+    located_at,
     refused_versions,
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
-from ..model.autoscaling import KARPENTER_KINDS
+from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, NodePool
 from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -39,13 +40,16 @@ from ..releases import RELEASES, FeatureGates, default_gates
 from ..workloads.kind_table import rule_of
 from ..workloads.ownership import Names
 from .change_cluster import ClusterChange
-from .cluster_builder import WORKLOADS, build_cluster, skipped_warnings
+from .cluster_builder import WORKLOADS, build_cluster, check_object, check_priority, skipped_warnings
 from .deciding_release import deciding_release
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
 from .read_objects import Listed, ReadObjects, UnreadManifest, WithHooks, in_namespace, read_objects
+
+Refused = Literal["raise", "warn", "ignore"]
+_LONGEST = 2000
 
 
 def load(
@@ -55,6 +59,7 @@ def load(
     namespace: str = "default",
     check: Check | None = None,
     like_siblings: bool = True,
+    refused: Refused = "raise",
 ) -> Cluster:
     """Read a cluster and its workloads from files and directories, or from values of Python.
 
@@ -75,10 +80,9 @@ def load(
     read as if they stood in a file.
 
     An object of a later argument changes one of an earlier argument that has the same kind, namespace and
-    name, as ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. One that the API server would
-    refuse changes nothing: `Cluster.refused_objects` has it, and a warning names it. Within an argument,
-    equal objects count once, and of several readings of an API server's object the newest counts; other
-    objects of one name are an error.
+    name, as ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. Within an argument, equal
+    objects count once, and of several readings of an API server's object the newest counts; other objects of
+    one name are an error.
 
     Parameters
     ----------
@@ -98,11 +102,16 @@ def load(
     like_siblings : bool
         Whether new pods of a workload differ from their template as its running pods do, for example by a
         sidecar; see docs/inputs.md.
+    refused : {"raise", "warn", "ignore"}
+        What an object of a later argument is that the API server would refuse, and a new pod that its
+        admission would: an error; or left out, with a Python warning or without. `Cluster.refused_objects`
+        and `Cluster.refused` have those that are left out.
 
     Raises
     ------
     InputError
-        The input is invalid; names file, object and field of the first error.
+        The input is invalid; names file, object and field of the first error. Or an object is refused, with
+        the text of the server.
     TypeError
         An argument is something else.
 
@@ -112,6 +121,8 @@ def load(
     >>> [node.name for node in load(web).nodes]
     ['n1']
     """
+    if refused not in get_args(Refused):
+        raise InputError(f"must be one of {', '.join(get_args(Refused))}, not {refused!r}", source="refused")
     reading = partial(read_objects, validate=validate, recursive=recursive, namespace=namespace)
     if len(sources) < 2:  # there is no change, so nothing is left out
         read = reading(*sources)
@@ -125,9 +136,14 @@ def load(
             like_siblings=like_siblings,
         )
         read.finish(cluster)
-        return cluster
-    _, cluster = _before_and_after(reading(*sources), 0, namespace, check, like_siblings)
-    cluster.warnings += [f"{refusal.text}." for refusal in cluster.refused_objects]
+    else:
+        _, cluster = _before_and_after(reading(*sources), 0, namespace, check, like_siblings)
+    told = [refusal.text for refusal in cluster.refused_objects]
+    told += [each.message for each in cluster.refused if not each.is_old_template]
+    if told and refused == "raise":
+        raise InputError(shorten(told[0], _LONGEST))
+    for text in told if refused == "warn" else ():
+        warnings.warn(shorten(text, _LONGEST), stacklevel=2)
     return cluster
 
 
@@ -159,6 +175,7 @@ def load_before_and_after(
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     first = read.origins[0].argument if read.objects else 0
+    _refuse_swapped(read)
     return _before_and_after(read, first, namespace, check, like_siblings)
 
 
@@ -185,7 +202,7 @@ def load_change(
     after.warnings += skipped_warnings(read.skipped, {})
     after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
     after.requested = [*_requested(objects, origins, texts, read, None)]
-    read.finish(after)
+    _finish(after, read, gates)
     return after
 
 
@@ -223,7 +240,7 @@ def _before_and_after(
     after.refused_objects = [*unserved, *refused, *refused_later, *_refused_unread(after, read.unread)]
     of_change = {at: text for at, text in texts.items() if at >= number}
     after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
-    read.finish(after)
+    _finish(after, read, gates)
     return before, after
 
 
@@ -262,6 +279,24 @@ def _is_operated(obj: Object) -> bool:
     return isinstance(obj, CustomObject) or (isinstance(obj, Job) and bool(obj.spec.suspend))
 
 
+def _refuse_swapped(read: ReadObjects) -> None:
+    """Refuse a cluster that is given as a change: it would be laid over what changes it. A first source to
+    which nodes can come is a cluster, too."""
+    kinds = (Node, NodePool, AutoscalerFlags, AdmissionPlugins)
+    at = next((at for at, obj in enumerate(read.objects) if isinstance(obj, kinds)), None)
+    if at is not None and isinstance(read.objects[at], Node) and read.origins[at].argument:
+        text = "has the nodes, so it is the cluster: give it first, before what changes it"
+        raise InputError(text, source=read.origins[at].source)
+
+
+def _finish(after: Cluster, read: ReadObjects, gates: FeatureGates) -> None:
+    """Add what is known beside the objects of a change, and what a server warns of in it."""
+    from ..admission.stored.strategy_warnings import warnings_of_change
+
+    after.warnings += warnings_of_change(after.accepted, gates)
+    read.finish(after)
+
+
 def _refused_unread(cluster: Cluster, manifests: Sequence[UnreadManifest]) -> list[RefusedObject]:
     """Return which manifests of kinds that are not read the policies of a cluster refuse."""
     if not manifests or not any(isinstance(obj, ADMISSION_POLICIES) for obj in cluster.others):
@@ -291,7 +326,9 @@ def _requested(
         obj, namespace = objects[at], default_namespace(objects[at])
         is_new = None if old is None else (obj.full_kind, namespace, obj.name) not in known
         unjudged_kind = "" if _is_judged(obj) else full_kind(obj.kind, obj.api_version)
-        yield RequestedObject(origins[at].source, text, namespace, is_new, unjudged_kind)
+        has_node = isinstance(obj, Pod) and obj.status.phase in ("", "Pending") and is_new is not False
+        node = obj.spec.node_name if isinstance(obj, Pod) and has_node else ""
+        yield RequestedObject(origins[at].source, text, namespace, is_new, unjudged_kind, node)
     for source, document in read.unread:
         yield RequestedObject(source, document, "", None)
 
@@ -375,7 +412,8 @@ def read_object(source: Source, *, classes: Iterable[PriorityClass] = ()) -> Obj
 def read_object(
     source: Source, kind: type[Object] = Object, *, classes: Iterable[PriorityClass] = ()
 ) -> Object:
-    """Read one object: check it as `load` does, and set the API server's defaults.
+    """Read one object: check it as `load` checks a new one, and set the API server's defaults. Quotas, limit
+    ranges and policies are not asked.
 
     Use it where a plugin's test or a program needs a Pod or a Node, and has a dict, a text or an object of a
     Kubernetes client.
@@ -409,13 +447,13 @@ def read_object(
     >>> read_object(value, Pod).key
     'default/web'
     """
-    obj = read_one(source)
+    obj, text = read_one(source)
     if not isinstance(obj, kind):
         raise InputError(f"must be a {kind.__name__}", obj=obj.full_name.strip())
-    return obj if obj is source else with_defaults(obj, classes)
+    return obj if obj is source else with_defaults(obj, text, classes)
 
 
-def read_one(source: Source) -> Object:
+def read_one(source: Source) -> tuple[Object, bytes | None]:
     """Read one object as it is written: its fields are checked, and nothing is added.
 
     Parameters
@@ -425,8 +463,10 @@ def read_one(source: Source) -> Object:
 
     Returns
     -------
-    Object
+    obj : Object
         One of moorage's own objects as it is.
+    text : bytes or None
+        Of any other, as JSON.
 
     Raises
     ------
@@ -434,21 +474,25 @@ def read_one(source: Source) -> Object:
         It cannot be read, or there is not exactly one.
     """
     if isinstance(source, Object):
-        return source
-    read = read_objects(source, parts=_shared_parts())
+        return source, None
+    read = read_objects(source, parts=_shared_parts(), all_texts=True)
+    for refused in read.refused:
+        raise InputError(refused.text)
     if read.skipped:
         kind = next(iter(read.skipped))
         raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")
     if len(read.objects) != 1:
         raise InputError(f"must be one object, not {len(read.objects)}")
-    return read.objects[0]
+    return read.objects[0], read.texts[0]
 
 
-def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
-    """Validate an object, and set the API server's defaults.
+def with_defaults(obj: Object, text: bytes | None, classes: Iterable[PriorityClass] = ()) -> Object:
+    """Validate a new object, and set the API server's defaults.
 
     Parameters
     ----------
+    text : bytes or None
+        See `read_one`.
     classes : iterable of PriorityClass
         See `read_object`.
 
@@ -457,5 +501,10 @@ def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
     InputError
         The object is invalid.
     """
-    validate(obj)
-    return default_object(obj, priority_classes(classes), Names())
+    listed = priority_classes(classes)
+    try:
+        check_object(obj, text)
+        check_priority(obj, listed)
+    except InputError as error:
+        raise located_at(error, obj, Origin()) from None
+    return default_object(obj, listed, Names())

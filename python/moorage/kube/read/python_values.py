@@ -250,6 +250,11 @@ def is_manifest(source: object) -> bool:
     return isinstance(source, Mapping | Object) or _is_of_client(source)
 
 
+def is_listed(source: object) -> bool:
+    """Whether a source is values of Python, and neither a text nor a file."""
+    return not (isinstance(source, str | bytes | bytearray | memoryview) or _is_readable(source))
+
+
 def text_of(source: object, name: str) -> tuple[bytes, str]:
     """Return the text of a source that is no path.
 

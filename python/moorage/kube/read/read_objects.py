@@ -28,7 +28,7 @@ from ..apiserver.refusals import (
     label,
     refused_object,
 )
-from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1
+from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1, newest_version
 from ..model.admission_policies import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
@@ -73,7 +73,7 @@ from .files import (
 from .object_defaults import default_namespace
 from .params_reader import ParamsReader
 from .parts_reader import Parts, PartsReader
-from .python_values import Source, is_manifest, is_path, text_of
+from .python_values import Source, is_listed, is_manifest, is_path, text_of
 from .snapshots import (
     is_api_server,
     read_config_map,
@@ -282,6 +282,7 @@ class _Reader:
         self.metrics: list[Object] = []
         self._params = ParamsReader()
         self.server_version = ""
+        self._is_text = True  # what is read now, and no value of Python
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._source = self._kind = ""  # of the present file, and the kind that its place in an archive tells
@@ -329,7 +330,7 @@ class _Reader:
 
     def read_value(self, value: object, name: str) -> None:
         """Read a text or values of Python; errors call them by a name."""
-        self._kind = ""
+        self._kind, self._is_text = "", not is_listed(value)
         data, source = text_of(value, name)
         if is_manifest(value):
             self._source = source
@@ -339,7 +340,7 @@ class _Reader:
 
     def read_path(self, path: str | Path, recursive: bool) -> None:
         """Read a file, a directory or an archive."""
-        before, self._own_kind = self._read_so_far(), ""
+        before, self._own_kind, self._is_text = self._read_so_far(), "", True
         may_leave_out = is_directory(path)
         for file in list_files(path, recursive):
             source = source_name(file)
@@ -464,6 +465,8 @@ class _Reader:
             )
         if not str(parts.kind).endswith("List") or "/" in str(parts.api_version):
             return False
+        if not parts.api_version and self.is_changing():
+            return False
         kind = str(parts.kind).removesuffix("List")
         texts = _Texts(lambda: decode(document, Head[msgspec.Raw]).items or [])
         for at, item in enumerate(parts.items):
@@ -477,6 +480,8 @@ class _Reader:
         if obj is None or is_api_server(obj):
             return None
         is_served = obj.metadata.uid or obj.metadata.resource_version
+        if not is_served and parts.kind and not parts.api_version and self.is_changing():
+            return None
         if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):
             if self._indexed or self._all_texts or self.has_more:
                 self._keep_text(obj, texts, at)
@@ -553,6 +558,8 @@ class _Reader:
             return []
         if not kind:
             return self._read_snapshot(document, origin)
+        if head.kind and not head.api_version and self._is_unversioned(document, kind, origin):
+            return []
         if kind == "List" or (kind.endswith("List") and head.items is not UNSET):
             kind, items = kind.removesuffix("List"), list(head.items or ())  # Go: null
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
@@ -627,6 +634,15 @@ class _Reader:
         for param in params:
             self._store(param, *origin[:3])
             self.skipped.subtract([full_kind(param.value["kind"], param.value["apiVersion"])])
+
+    def _is_unversioned(self, document: Any, kind: str, origin: Origin) -> bool:
+        """Whether a text of a change, which lacks a version, is left out: kubectl takes none such."""
+        if not (self._is_text and self.is_changing()) or _is_of_server(document):
+            return False
+        version = newest_version(kind)
+        hint = f"; write {version}" if version else ""
+        self._refuse(document, kind, InputError(f"error validating data: apiVersion not set{hint}"), origin)
+        return True
 
     def _is_unserved(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
         """Whether a manifest of a change is of a kind and version that no release serves, so that it is left

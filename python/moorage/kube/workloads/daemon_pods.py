@@ -163,7 +163,7 @@ def pressures_of(node: Node) -> list[str]:
 
 
 def kubelet_refusals(new: Sequence[Pod], others: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Return why kubelets refuse pods, by ``namespace/name``.
+    """Return why pods do not start on the nodes that they name, as clauses by ``namespace/name``.
 
     Parameters
     ----------
@@ -180,9 +180,10 @@ def kubelet_refusals(new: Sequence[Pod], others: Iterable[Pod], nodes: Mapping[s
     for pod in new:
         name = pod.spec.node_name
         node = nodes.get(name)
-        why = f"there is no node {name}" if node is None else _refusal(pod, node, used[name])
-        if why:
-            refusals[pod.key] = why
+        if node is None:
+            refusals[pod.key] = f"there is no node {name}"
+        elif why := _refusal(pod, node, used[name]):
+            refusals[pod.key] = f"the kubelet of {name} refuses it: {why}"
         else:
             _add(used[name], pod)
     return refusals

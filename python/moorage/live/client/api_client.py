@@ -163,7 +163,7 @@ class ApiClient:
 
     def create(self, obj: Object | Source) -> Object:
         """Store a new object; see `ObjectClient.create`. The server validates it and sets defaults."""
-        obj = read_one(obj)
+        obj, _ = read_one(obj)
         struct = type(obj)
         endpoint = self._endpoint(struct)
         value = object_to_dict(obj) | {"apiVersion": endpoint.api_version, "kind": struct.__name__}

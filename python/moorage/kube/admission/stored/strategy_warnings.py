@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
+from moorage.errors import first_of
+from moorage.grouped import grouped
 
+from ...apiserver.unknown_fields import struct_of
 from ...cel.text_formats import format_errors
+from ...model.cluster import RequestedObject
 from ...model.storage import BETA_STORAGE_CLASS
+from ...releases import FeatureGates
 from ..field_checks import Json, part, parts
 from ..pod_security import APP_ARMOR, SECCOMP
 from .service_accounts import all_containers
+from .version_defaults import with_version_defaults
 
+_EXAMPLES = 3
 _TEMPLATES = {
     **dict.fromkeys(
         ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"),
@@ -26,23 +33,43 @@ _TEMPLATES = {
 """The fields that lead to the template of the pods of a kind."""
 
 
-def strategy_warnings(value: Json) -> Iterator[str]:
-    """Yield what a server warns of when it stores a new object.
+def strategy_warnings(value: Json, is_new: bool = True) -> Iterator[str]:
+    """Yield what a server warns of when it stores an object of a built-in kind.
 
     Parameters
     ----------
     value : dict
         The object, with the defaults of its version.
+    is_new : bool
+        Whether it is created. A server warns of names then alone, of the tokens of a CSIDriver when they
+        change, and of nothing when a pod does.
     """
     kind = value["kind"]
-    if kind in _KINDS:
+    if kind in _KINDS and (is_new or kind in _OF_UPDATES):
         yield from _KINDS[kind](value)
-    if (fields := _TEMPLATES.get(kind)) is not None:
+    if (fields := _TEMPLATES.get(kind)) is not None and (is_new or kind != "Pod"):
         template = value
         for name in fields:
             template = part(template, name)
         path = "".join(f"{name}." for name in fields)
         yield from _of_pod(part(template, "spec"), part(template, "metadata"), path)
+
+
+def request_warnings(request: RequestedObject, gates: FeatureGates) -> Iterator[str]:
+    """Yield what a server warns of when it stores an object of a change; one that the cluster has already is
+    judged by its manifest alone."""
+    sent = request.value()
+    kind, version = str(sent.get("kind")), str(sent.get("apiVersion"))
+    if (kind in _KINDS or kind in _TEMPLATES) and struct_of(kind, version):
+        completed = with_version_defaults(sent, kind, version, gates)
+        yield from strategy_warnings(completed, request.is_new is not False)
+
+
+def warnings_of_change(requests: Iterable[RequestedObject], gates: FeatureGates) -> Iterator[str]:
+    """Yield a sentence about each warning of a server, with the objects that have it."""
+    told = ((text, request) for request in requests for text in request_warnings(request, gates))
+    for text, warned in grouped(told).items():
+        yield f"{warned[0].source}: {first_of([each.name for each in warned], _EXAMPLES)}: {text}."
 
 
 # ---- pods --------------------------------------------------------------------------------------------------
@@ -190,6 +217,8 @@ def _named(obj: Json, uses: str = "Pod names and hostnames") -> Iterator[str]:
 
 
 def _stateful_set(stateful_set: Json) -> Iterator[str]:
+    for at, claim in enumerate(parts(part(stateful_set, "spec"), "volumeClaimTemplates")):
+        yield from _of_claim_spec(part(claim, "spec"), f"spec.volumeClaimTemplates[{at}]")
     limit = part(stateful_set, "spec").get("revisionHistoryLimit")
     if limit is not None and limit < 0:
         why = "a negative value retains all historical revisions; a value >= 0 is recommended"
@@ -262,3 +291,4 @@ _KINDS: dict[str, Callable[[Json], Iterator[str]]] = {
     "Node": _node,
     "Service": _service,
 }
+_OF_UPDATES = _KINDS.keys() - {"Pod", "Job", "CronJob", "Deployment", "ReplicaSet", "CSIDriver"}

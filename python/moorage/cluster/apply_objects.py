@@ -181,16 +181,16 @@ def _applied(
         obj if obj.name and key_of(obj) in known else with_last_applied(obj, read.texts[at])
         for at, obj in enumerate(read.objects)
     ]
-    spaces: list[Namespace] = client.list(Namespace)[0]
-    if there := known_namespaces(spaces):
-        made = {obj.name for obj in (*objects, *given) if isinstance(obj, Namespace)}
-        check_namespaces(read.objects, read.origins, there | made, Refusals(STORED))
     origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
     new, old, completed, new_pods = change.apply([*objects, *given], origins, read.texts)
     for entry in completed.left_out:
         if entry.group != "batch":  # Jobs wait in their queues
             message = "is not simulated" if entry.is_known else entry.why.removeprefix("but ")
             raise InputError(message, obj=f"{entry.kind} {entry.key}")
+    spaces: list[Namespace] = client.list(Namespace)[0]
+    if known_spaces := known_namespaces(spaces):
+        own = {obj.name for obj in (*objects, *given) if isinstance(obj, Namespace)}
+        check_namespaces(read.objects, read.origins, known_spaces | own, Refusals(STORED))
     for refusal in new_pods.refused:
         raise InputError(refusal.message)
     for obj in new:

@@ -138,11 +138,11 @@ def load(
         read.finish(cluster)
     else:
         _, cluster = _before_and_after(reading(*sources), 0, namespace, check, like_siblings)
-    told = [refusal.text for refusal in cluster.refused_objects]
-    told += [each.message for each in cluster.refused if not each.is_old_template]
-    if told and refused == "raise":
-        raise InputError(shorten(told[0], _LONGEST))
-    for text in told if refused == "warn" else ():
+    texts = [refusal.text for refusal in cluster.refused_objects]
+    texts += [each.message for each in cluster.refused if not each.is_old_template]
+    if texts and refused == "raise":
+        raise InputError(shorten(texts[0], _LONGEST))
+    for text in texts if refused == "warn" else ():
         warnings.warn(shorten(text, _LONGEST), stacklevel=2)
     return cluster
 

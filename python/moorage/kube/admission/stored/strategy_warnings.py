@@ -67,8 +67,8 @@ def request_warnings(request: RequestedObject, gates: FeatureGates) -> Iterator[
 
 def warnings_of_change(requests: Iterable[RequestedObject], gates: FeatureGates) -> Iterator[str]:
     """Yield a sentence about each warning of a server, with the objects that have it."""
-    told = ((text, request) for request in requests for text in request_warnings(request, gates))
-    for text, warned in grouped(told).items():
+    by_text = grouped((text, request) for request in requests for text in request_warnings(request, gates))
+    for text, warned in by_text.items():
         yield f"{warned[0].source}: {first_of([each.name for each in warned], _EXAMPLES)}: {text}."
 
 

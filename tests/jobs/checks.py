@@ -75,3 +75,14 @@ def real_files() -> None:
     OPTIONS=--write renews tests/inputs/RESULTS.md.
     """
     python("-m", "tests.inputs", given("FOLDER"), *given("OPTIONS").split())
+
+
+@job("an hour, or SECONDS", takes=["SECONDS", "SEED", "OPTIONS"], nightly=True)
+def agreement() -> None:
+    """The same question by two ways, over drawn clusters and dumps, for an hour or SECONDS
+
+    build/agreement has the files and the commands of each kind of difference, on a cluster that was made
+    smaller. OPTIONS='--relations later-budget' asks only some relations.
+    """
+    numbers = ["--seconds", given("SECONDS", "3600"), "--seed", given("SEED", "1")]
+    python("-m", "tests.agreement", *numbers, *given("OPTIONS").split())

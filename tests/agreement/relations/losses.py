@@ -1,0 +1,43 @@
+"""Nodes that are lost: by options, in the dump, and each in turn."""
+
+from __future__ import annotations
+
+from tests.agreement.asking import Asking
+from tests.agreement.objects import controller_of, key_of, name_of
+from tests.agreement.relation import lost, relation, verdict
+
+
+@relation(lambda cluster: cluster.is_settled and not cluster.grows)
+def removed_node(asking: Asking) -> None:
+    """`--remove-nodes` = a dump without the node and its pods, which controllers make again."""
+    cluster = asking.cluster
+    if not asking.ask("check").get("passed"):
+        return
+    for node in asking.some("node", cluster.nodes, 3, key_of):
+        name = name_of(node)
+        pods = [pod for pod in cluster.pods if pod["spec"].get("nodeName") == name]
+        kinds = {(controller_of(pod) or {"kind": ""})["kind"] for pod in pods}
+        if not kinds & {"", "Job"}:  # nothing comes in their place, or it comes after a failure
+            rest = [obj for obj in cluster.objects if obj is not node and obj not in pods]
+            removed = asking.ask("check", "--remove-nodes", name)
+            without = asking.ask("check", of=asking.write("without", cluster.with_objects(rest).objects))
+            told = (removed, verdict(removed)), (without, verdict(without))
+            asking.expect(removed.get("passed") == without.get("passed"), "in the dump", *told)
+
+
+@relation(lambda cluster: cluster.is_settled and not cluster.grows)
+def survived_loss(asking: Asking) -> None:
+    """`--survive node` = `--remove-nodes` of each; `--survive zone` = `--fail-zone` of each."""
+    nodes = [name_of(node) for node in asking.cluster.nodes]
+    zones = asking.cluster.zones if len(asking.cluster.zones) > 1 else []
+    if not asking.ask("check").get("passed"):
+        return
+    for by, option, domains in (("node", "--remove-nodes", nodes), ("zone", "--fail-zone", zones)):
+        every = asking.ask("check", "--survive", by) if domains else None
+        if every is None or not every.is_answer:
+            continue
+        losses = {loss["domains"][0]: loss["lost"] for loss in every["survival"]["losses"]}
+        for domain in asking.some(by, domains, 4):
+            alone, mine = asking.ask("check", option, domain), losses.get(domain, [])
+            told = (every, f"{domain} loses {mine}"), (alone, verdict(alone))
+            asking.expect(len(mine) == lost(alone), f"survive {by}", *told)

@@ -1,0 +1,64 @@
+"""The same question by two ways: some relations over few clusters; `make agreement` asks for longer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.agreement.clusters import Cluster, fixed
+from tests.agreement.drawing import draw
+from tests.agreement.dumps import DUMPS, share
+from tests.agreement.judge import judge
+from tests.agreement.known import KNOWN, MOST
+from tests.agreement.relation import RELATIONS
+from tests.house.source import ROOT
+
+SEED = 0
+DRAWN = 14
+SHARE = 5
+"""By day a cluster is asked one relation of so many, each cluster others."""
+OF_POOLS = ["planned-nodes", "price-of-a-node", "explained-pods"]
+"""What is asked of a cluster with NodePools: each question looks at hundreds of types."""
+OF_FIXED = [*OF_POOLS, "planned-drain", "later-workload", "nothing-helps", "offered-by-explain"]
+FIXED = {cluster.name: cluster for cluster in fixed()}
+
+
+def agree(cluster: Cluster, folder: Path, names: list[str]) -> None:
+    """Fail with the first differences that no page states."""
+    asked = [name for name in names if name in OF_POOLS or not cluster.of("NodePool")]
+    verdict = judge([cluster], folder, asked)
+    differences = [f"{one.relation}, {one.about}:\n{one.text}" for one in verdict.wrong]
+    assert differences == [], "\n\n".join([f"the files are in {folder}", *differences[:5]])
+
+
+def some(number: int) -> list[str]:
+    """The relations of a share, or the next one."""
+    return [name for at, name in enumerate(RELATIONS) if (at + number) % SHARE == 0]
+
+
+# By day as soon as all of them agree.
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(DRAWN))
+def test_drawn_clusters(number: int, tmp_path: Path) -> None:
+    agree(draw(SEED, number), tmp_path, some(number))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_clusters(name: str, tmp_path: Path) -> None:
+    agree(FIXED[name], tmp_path, OF_FIXED)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(len(DUMPS)))
+def test_shares_of_dumps(number: int, tmp_path: Path) -> None:
+    agree(share(SEED, number), tmp_path, some(number))
+
+
+def test_what_the_docs_state_only_shrinks() -> None:
+    assert len(KNOWN) <= MOST <= 10
+    for name, line in KNOWN.items():
+        page, words = line.stated
+        assert words in re.sub(r"\s+", " ", (ROOT / page).read_text()), name

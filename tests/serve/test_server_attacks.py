@@ -255,6 +255,7 @@ def test_an_answer_that_nobody_reads_is_given_up(impatient: dict[str, Target]) -
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", twin.server.port))
         client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(1, socket.MSG_PEEK)  # the answer has begun
         assert eventually(lambda: twin.server.connections.free == 256)
         client.settimeout(LIMIT)
         assert len(received(client)) < len(LARGE.body)

@@ -44,7 +44,7 @@ ANSWERS = {
     "plan": [
         "moorage.answers.new_nodes:NodesNeededDocument",
         "moorage.answers.node_emptying:EmptyingPlanDocument",
-        "moorage.answers.placement_bound:Bound",
+        "moorage.answers.bounds.placement_bound:Bound",
         "moorage.autoscalers.consolidation_rounds:ConsolidationDocument",
     ],
     "replay": [

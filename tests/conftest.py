@@ -50,7 +50,7 @@ def solver_in_this_process(request: pytest.FixtureRequest) -> Iterator[None]:
     tests of that process."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.path.name != "test_highs_process.py":
-            patch.setattr("moorage.answers.linear_program._ask_solver", highs_process.solve)
+            patch.setattr("moorage.answers.bounds.linear_program._ask_solver", highs_process.solve)
         yield
 
 

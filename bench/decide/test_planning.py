@@ -37,7 +37,7 @@ def test_nodes_needed(benchmark: Any, report: Any, template: Pod) -> None:
     one = Scheduler(synthetic(nodes=NODES, seed=1))
     like = one.context.view_order()[0]
     with one.transaction():
-        count = one.capacity(template).count
+        count = one.ask.capacity(template).count
         one.schedule_by_template(template, count)
         report("nodes_needed by 1,000 pods, 5,000 full nodes")
         found = benchmark.pedantic(one.nodes_needed, ((template, REPLICAS),), {"like": like}, rounds=3)

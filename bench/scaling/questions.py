@@ -52,7 +52,7 @@ def seconds(question: Callable[[], object], rounds: int = 1) -> float:
 
 def drain(scheduler: Scheduler, node: str) -> None:
     with scheduler.transaction():
-        scheduler.drain([node], force=True)
+        scheduler.change.drain([node], force=True)
         scheduler.run()
 
 
@@ -75,14 +75,14 @@ def measure(nodes: int) -> tuple[str, ...]:
     node = scheduler.context.view_order()[0]
     questions: list[Callable[[], object]] = [
         lambda: scheduler.can_schedule_pod(wanted, limit=1),
-        lambda: scheduler.explain(large),
-        lambda: scheduler.capacity(wanted),
+        lambda: scheduler.ask.explain(large),
+        lambda: scheduler.ask.capacity(wanted),
         lambda: drain(scheduler, node),
     ]
     for question in questions:
         question()
         spent.append(seconds(question, ROUNDS))
-    spent.append(seconds(lambda: scheduler.survive("topology.kubernetes.io/zone")))
+    spent.append(seconds(lambda: scheduler.ask.survive("topology.kubernetes.io/zone")))
     spent.append(seconds(scheduler.fork, ROUNDS))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     numbers = (f"{nodes:,}", f"{PODS_PER_NODE * nodes:,}")

@@ -46,7 +46,7 @@ def replica_set(at: int) -> dict[str, object]:
 def drained(scheduler: mo.Scheduler, node: str) -> int:
     """Drain a node, place the new pods, and undo both; the number of placed pods."""
     with scheduler.transaction():
-        evicted = scheduler.drain(node).deleted
+        evicted = scheduler.change.drain(node).deleted
         placed = len(scheduler.run().placements)
     assert placed == len(evicted)
     return placed

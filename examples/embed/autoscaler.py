@@ -55,10 +55,10 @@ class Autoscaler:
         left = group.maximum - len(self._nodes(group))
         if left <= 0 or not self.scheduler.pods.pending:
             return ""
-        needed = self.scheduler.nodes_needed(like=group.template, max=left)
+        needed = self.scheduler.ask.nodes_needed(like=group.template, max=left)
         if needed.nodes == 0:
             return ""
-        self.scheduler.add_nodes(needed.nodes, group.template)
+        self.scheduler.change.add_nodes(needed.nodes, group.template)
         return f"{group.template.name}: {needed.nodes} more"
 
     def _remove(self) -> list[str]:
@@ -69,13 +69,13 @@ class Autoscaler:
             for node in sorted(nodes, key=self._pods)[: max(0, len(nodes) - group.minimum)]:
                 pending = len(self.scheduler.pods.pending)
                 trial = self.scheduler.fork()
-                kept = trial.drain(node.name).kept
+                kept = trial.change.drain(node.name).kept
                 trial.run()
                 if kept or len(trial.pods.pending) > pending:
                     continue
-                self.scheduler.drain(node.name)
+                self.scheduler.change.drain(node.name)
                 self.scheduler.run()
-                self.scheduler.remove_nodes(node.name)
+                self.scheduler.change.remove_nodes(node.name)
                 removed.append(f"{node.name} removed")
         return removed
 
@@ -96,7 +96,7 @@ def main() -> None:
     scheduler = mo.Scheduler(mo.load([node, web]))
     autoscaler = Autoscaler(scheduler, [Group(mo.read_object(node, mo.Node), minimum=1, maximum=5)])
     for replicas in (2, 7, 12, 3):
-        scheduler.scale("deploy/web", replicas)
+        scheduler.change.scale("deploy/web", replicas)
         print(f"{replicas} replicas:", ", ".join(autoscaler.step()) or "nothing to do")
 
 

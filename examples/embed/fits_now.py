@@ -41,7 +41,7 @@ class Fits:
         )
         if (first := seen.pre_filter) is not None:
             rejections.update({(first.plugin, reason): len(seen.order) for reason in first.reasons})
-        return Answer([], rejections, [change.text for change in self.scheduler.explain(pod).changes])
+        return Answer([], rejections, [change.text for change in self.scheduler.ask.explain(pod).changes])
 
 
 def main(cluster: str, pod: str) -> None:

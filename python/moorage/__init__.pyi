@@ -12,8 +12,10 @@ from .answers.runs.python_questions import check as check
 from .answers.runs.python_questions import compare as compare
 from .answers.runs.python_questions import simulate as simulate
 from .answers.scheduler import Scheduler as Scheduler
+from .answers.scheduler_questions import Questions as Questions
 from .cluster.change import Change as Change
-from .cluster.pod_scheduler import expanded as expanded
+from .cluster.cluster_changes import ClusterChanges as ClusterChanges
+from .cluster.lacking_pods import expanded as expanded
 from .controllers import PodTimes as PodTimes
 from .controllers import Rollout as Rollout
 from .engine.framework.interface import BindPlugin as BindPlugin

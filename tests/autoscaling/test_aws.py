@@ -120,7 +120,7 @@ def test_a_node_class_with_another_hash_drifts() -> None:
     told = "  - {type: Drifted,"
     untold = "\n".join(line for line in cluster.splitlines() if not line.startswith(told))
     for texts, steps in (([untold, made_of], 1), ([untold], 0), ([cluster], 1)):
-        found = Scheduler(load([one for text in texts for one in yaml.safe_load_all(text)])).consolidate(
+        found = Scheduler(load([one for text in texts for one in yaml.safe_load_all(text)])).ask.consolidate(
             once=True
         )
         assert [step.reason for step in found.steps] == ["Drifted"] * steps
@@ -156,7 +156,7 @@ def test_no_spot_price_makes_a_node_cost_more_than_its_bound(kinds: list[str], s
     unknown = types(asked, node_class(), given="aws:us-east-1a").by_pool["p"]
     known = [with_spot_prices(kind, draw) for kind in unknown]
     bound, found = (
-        Scheduler(load([asked, node_class(), pod])).provision(types=each).claims[0].launched
+        Scheduler(load([asked, node_class(), pod])).ask.provision(types=each).claims[0].launched
         for each in (unknown, known)
     )
     assert bound is not None

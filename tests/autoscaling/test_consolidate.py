@@ -31,7 +31,7 @@ def items() -> list[Any]:
 def answer(objects: list[Any], **how: Any) -> Consolidation:
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     before: list[Node] = scheduler.client.list(Node)[0]
-    found = scheduler.consolidate(read_instance_types(TYPES), **how)
+    found = scheduler.ask.consolidate(read_instance_types(TYPES), **how)
     assert before == scheduler.client.list(Node)[0]
     return found
 
@@ -102,9 +102,9 @@ def test_what_is_saved_is_unknown_without_prices() -> None:
     for node in objects[1:5]:
         node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "large"  # AWS lists no such type
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
-    (step,) = scheduler.consolidate().steps
+    (step,) = scheduler.ask.consolidate().steps
     assert step.saved is None
-    assert scheduler.consolidate().table().to_dict()["saved"] == ["unknown"]
+    assert scheduler.ask.consolidate().table().to_dict()["saved"] == ["unknown"]
     scheduler.run()
     found = removal_verdict(scheduler, AutoscalerSettings(), "node-b")
     assert (found.decision, found.saved) == ("delete", None)
@@ -182,9 +182,9 @@ def test_a_wrong_time_and_a_cluster_without_pools_are_refused() -> None:
     one = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": []}))
     for at in ("monday", "2026-06-01T12:00:00"):
         with pytest.raises(InputError, match=f'at: must be a time like 2026-06-01T12:00:00Z, not "{at}"'):
-            one.consolidate(at=at)
+            one.ask.consolidate(at=at)
     with pytest.raises(InputError, match="there is no NodePool"):
-        one.consolidate()
+        one.ask.consolidate()
 
 
 def test_a_node_that_comes_has_a_name_of_its_own() -> None:
@@ -193,7 +193,7 @@ def test_a_node_that_comes_has_a_name_of_its_own() -> None:
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
     waiting = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     one = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": [pool, waiting]}))
-    claims = one.provision(types=read_instance_types(TYPES)).claims
+    claims = one.ask.provision(types=read_instance_types(TYPES)).claims
     first, later = f"{claims[0].pool}-1", f"{claims[0].pool}-2"
     karpenter = PoolScaler(one, AutoscalerSettings())
     for name in (first, later):

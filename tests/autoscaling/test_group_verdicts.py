@@ -101,7 +101,7 @@ def test_a_node_goes_and_its_pods_have_places() -> None:
     empty = group_removal_verdict(scheduler, settings, "b")
     assert empty is not None
     assert (empty.decision, empty.reason) == ("delete", "Empty")
-    assert not scheduler.diff(before)
+    assert not scheduler.ask.diff(before)
     assert group_removal_verdict(Scheduler(load([node("a")])), settings, "a") is None
 
 

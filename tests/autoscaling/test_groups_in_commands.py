@@ -104,7 +104,7 @@ def test_a_label_may_be_without_a_value() -> None:
     role = "node-role.kubernetes.io/worker"
     there = [node("worker", "1", **{role: ""}), node("other", "1")]
     groups = GroupSettings([NodeGroup("workers", max_size=2, label=f"{role}=")])
-    answer = Scheduler(load([*there, pod("a"), pod("b"), pod("c")])).scale_up(groups=groups)
+    answer = Scheduler(load([*there, pod("a"), pod("b"), pod("c")])).ask.scale_up(groups=groups)
     assert [one.name for one in answer.nodes] == ["workers-1"]
 
 
@@ -113,7 +113,7 @@ def test_both_autoscalers_decide_about_the_pods_that_they_accept() -> None:
     pods = [pod("web", "3"), pod("tied", "3", nodeSelector={"pool": "b"}), pod("huge", "9")]
     template = node("template", pool="b")
     scheduler = Scheduler(load([there, pool(), *pods]))
-    answer = scheduler.scale_up(
+    answer = scheduler.ask.scale_up(
         four_cores(), groups=GroupSettings([NodeGroup("b", template, label="pool=b")])
     )
     assert sorted((one.by, one.pool) for one in answer.nodes) == [
@@ -149,7 +149,7 @@ def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
             [node("one", **{"eks.amazonaws.com/nodegroup": "g"}), mirror, agent, pod("a", "2"), pod("b", "2")]
         )
     )
-    answer = scheduler.scale_up(groups=GroupSettings([NodeGroup("g")]), keep=True)
+    answer = scheduler.ask.scale_up(groups=GroupSettings([NodeGroup("g")]), keep=True)
     assert [one.pods for one in answer.nodes] == [("default/b",)]
     on = [one for one in scheduler.cache.state.pods() if one.spec.node_name == "g-1"]
     assert sorted(one.name.partition("-")[0] for one in on) == ["agent", "b", "proxy"]

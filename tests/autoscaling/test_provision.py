@@ -1,4 +1,4 @@
-"""`Scheduler.provision`: which nodes Karpenter would make for pods that wait."""
+"""`Questions.provision`: which nodes Karpenter would make for pods that wait."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pod(name: str, cpu: str = "1", memory: str = "1Gi", **spec: Any) -> dict[str
 def provisioned(*objects: dict[str, Any], **arguments: Any) -> Provisioning:
     scheduler = Scheduler(load(list(objects)))
     scheduler.run()
-    return scheduler.provision(**({"types": types()} | arguments))
+    return scheduler.ask.provision(**({"types": types()} | arguments))
 
 
 def test_pods_share_a_node_and_the_cheapest_types_come_first() -> None:
@@ -73,17 +73,17 @@ def test_the_scheduler_stays_as_it_was() -> None:
     scheduler = Scheduler(load([pool(), pod("web")]))
     scheduler.run()
     before = scheduler.fork()
-    first = scheduler.provision(types=types())
-    assert not scheduler.diff(before)
-    again = scheduler.provision(types=types())
+    first = scheduler.ask.provision(types=types())
+    assert not scheduler.ask.diff(before)
+    again = scheduler.ask.provision(types=types())
     assert (first.claims, first.errors) == (again.claims, again.errors)
 
 
 def test_a_pod_that_is_passed_need_not_be_in_the_cluster() -> None:
     scheduler = Scheduler(load([pool(), pod("web")]))
-    found = scheduler.provision([pod("other", cpu="2")], types=types())
+    found = scheduler.ask.provision([pod("other", cpu="2")], types=types())
     assert [claim.pods for claim in found.claims] == [("default/other",)]
-    assert [claim.pods for claim in scheduler.provision(["default/web"], types=types()).claims] == [
+    assert [claim.pods for claim in scheduler.ask.provision(["default/web"], types=types()).claims] == [
         ("default/web",)
     ]
 
@@ -96,7 +96,7 @@ def test_gated_pods_wait_and_pods_that_fit_go_to_nodes_that_are_there() -> None:
         "status": {"allocatable": {"cpu": "1", "memory": "4Gi", "pods": "9"}},
     }
     gated = pod("gated", schedulingGates=[{"name": "g"}])
-    found = Scheduler(load([pool(), node, gated, pod("a"), pod("b")])).provision(types=types())
+    found = Scheduler(load([pool(), node, gated, pod("a"), pod("b")])).ask.provision(types=types())
     assert found.existing == {"n": ("default/a",)}
     assert [claim.pods for claim in found.claims] == [("default/b",)]
     assert not found.errors

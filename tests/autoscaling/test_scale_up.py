@@ -1,4 +1,4 @@
-"""`Scheduler.scale_up`: Karpenter makes nodes, kube-scheduler decides, in rounds."""
+"""`Questions.scale_up`: Karpenter makes nodes, kube-scheduler decides, in rounds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_nodes_come_and_the_scheduler_stays_as_it_was() -> None:
     scheduler = Scheduler(load([pool(), pod("web-1", "3"), pod("web-2", "3")]))
     before = scheduler.fork()
     types = four_cores(Offering("a", "on-demand", 0.5), Offering("b", "spot", 0.2))
-    answer = scheduler.scale_up(types=types)
-    assert not scheduler.diff(before)
+    answer = scheduler.ask.scale_up(types=types)
+    assert not scheduler.ask.diff(before)
     assert [one[:7] for one in answer.nodes] == [
         ("default-1", "default", "four", "b", "spot", 0.2, 1),
         ("default-2", "default", "four", "b", "spot", 0.2, 1),
@@ -46,7 +46,7 @@ def test_kept_nodes_have_labels_taints_and_claims() -> None:
     made["spec"]["template"]["metadata"] = {"labels": {"team": "a"}}
     tolerating = pod("web", tolerations=[{"key": "dedicated", "operator": "Exists"}])
     scheduler = Scheduler(load([made, tolerating]))
-    scheduler.scale_up(types=four_cores(), keep=True)
+    scheduler.ask.scale_up(types=four_cores(), keep=True)
     node = scheduler.client.get(Node, "default-1")
     wanted = {
         "team": "a",
@@ -60,13 +60,13 @@ def test_kept_nodes_have_labels_taints_and_claims() -> None:
     assert [one.key for one in node.spec.taints] == ["dedicated"]
     assert scheduler.client.get(NodeClaim, "default-1").status.node_name == "default-1"
     assert not scheduler.pods.pending
-    assert not scheduler.scale_up(types=four_cores()).nodes
+    assert not scheduler.ask.scale_up(types=four_cores()).nodes
 
 
 def test_a_pod_that_the_scheduler_leaves_needs_a_second_round() -> None:
     small = [pod(f"a-{at}", "1") for at in range(4)]
     scheduler = Scheduler(load([pool(), *small, pod("big", "4")]))
-    answer = scheduler.scale_up(types=four_cores())
+    answer = scheduler.ask.scale_up(types=four_cores())
     assert [node.round for node in answer.nodes] == [1, 1, 2]
     (late,) = answer.late
     assert (late.pod, late.round) == ("default/big", 2)
@@ -120,7 +120,7 @@ def test_the_engines_disagree_where_the_real_ones_do(
 ) -> None:
     """The real Karpenter has a node for each of these pods, and so many do not get it."""
     types = [sized(cpus) for cpus in range(1, 17)]
-    answer = Scheduler(load([pool(), *pods])).scale_up(types=types)
+    answer = Scheduler(load([pool(), *pods])).ask.scale_up(types=types)
     assert sum(node.round == 1 for node in answer.nodes) == first
     assert len(answer.late) == late
     assert {one.pod.split("/")[1].split("-")[0] for one in answer.late} == {waits}
@@ -134,7 +134,7 @@ def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("scaling_rounds", "scale_up_answer"):
         monkeypatch.setattr(f"moorage.autoscalers.{module}.MOST_ROUNDS", 1)
     scheduler = Scheduler(load([pool(), *[pod(f"a-{at}", "1") for at in range(4)], pod("big", "4")]))
-    answer = scheduler.scale_up(types=four_cores())
+    answer = scheduler.ask.scale_up(types=four_cores())
     assert (answer.rounds, answer.complete) == (1, False)
     assert [*answer.late_lines()] == ["ended after round 1: Karpenter would go on, but that is the most"]
 
@@ -156,7 +156,7 @@ def test_the_scheduler_refuses_a_pod_that_karpenter_has_a_node_for() -> None:
         "profiles": [{"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": affinity}}]}],
     }
     scheduler = Scheduler(load([pool(), pod("web")]), config=config)
-    answer = scheduler.scale_up(types=four_cores())
+    answer = scheduler.ask.scale_up(types=four_cores())
     (waits,) = answer.waiting
     assert (waits.refused_by, waits.refusals) == ("kube-scheduler", {})
     assert waits.reason.startswith("kube-scheduler: 0/1 nodes are available")
@@ -173,7 +173,7 @@ def test_types_that_nodes_show_have_no_price() -> None:
         "spec": {"providerID": "x"},
         "status": {"capacity": room, "allocatable": room},
     }
-    answer = Scheduler(load([pool(), node, pod("web-1", "3"), pod("web-2", "3")])).scale_up()
+    answer = Scheduler(load([pool(), node, pod("web-1", "3"), pod("web-2", "3")])).ask.scale_up()
     assert [one.instance_type for one in answer.nodes] == ["big"]
     assert answer.price is None
     assert "at unknown prices" in answer.headline()

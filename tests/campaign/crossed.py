@@ -105,7 +105,7 @@ def disturb(scheduler: Scheduler, random: Random) -> Any:
         return outcome(scheduler.fork())
     elif how == "explain":
         for pod in pods[:6]:
-            scheduler.explain(pod.key)
+            scheduler.ask.explain(pod.key)
     return None
 
 

@@ -57,26 +57,28 @@ def replicas(one: mo.Scheduler) -> int | None:
 def test_what_a_user_has_scaled_stays(tmp_path: Path) -> None:
     one = scheduler(tmp_path)
     path = written(tmp_path, deployment())
-    assert "Deployment default/web" in one.apply(path).created
-    one.scale("deploy/web", 4)
-    one.apply(path)
+    assert "Deployment default/web" in one.change.apply(path).created
+    one.change.scale("deploy/web", 4)
+    one.change.apply(path)
     assert replicas(one) == 4
 
 
 def test_a_changed_class_changes_the_priority_of_a_template(tmp_path: Path) -> None:
     one = scheduler(tmp_path)
-    one.apply([make("PriorityClass", "low", None, value=1), make("PriorityClass", "high", None, value=9)])
+    one.change.apply(
+        [make("PriorityClass", "low", None, value=1), make("PriorityClass", "high", None, value=9)]
+    )
     for name in ("low", "high"):
         obj = deployment()
         obj["spec"]["template"]["spec"]["priorityClassName"] = name
-        one.apply(written(tmp_path, obj))
+        one.change.apply(written(tmp_path, obj))
     found: Deployment = one.client.get(Deployment, "web", "default")
     assert found.spec.template.spec.priority == 9
 
 
 def test_several_files_are_applied_one_after_the_other(tmp_path: Path) -> None:
     one = scheduler(tmp_path, served(deployment(replicas=3)))
-    one.apply([written(tmp_path, deployment(replicas=5)), written(tmp_path, deployment(), "b.json")])
+    one.change.apply([written(tmp_path, deployment(replicas=5)), written(tmp_path, deployment(), "b.json")])
     assert replicas(one) == 1
 
 
@@ -85,14 +87,14 @@ def test_an_immutable_field_is_refused_and_nothing_is_written(tmp_path: Path) ->
     other = deployment(replicas=4, selector={"matchLabels": {"v": "2"}})
     other["spec"]["template"]["metadata"]["labels"]["v"] = "2"
     with pytest.raises(InputError, match=r"app.json: Deployment web: spec.selector: .* immutable"):
-        one.apply(written(tmp_path, other))
+        one.change.apply(written(tmp_path, other))
     assert replicas(one) == 3
 
 
 def test_an_object_replaces_the_whole(tmp_path: Path) -> None:
     one = scheduler(tmp_path, served(deployment(), replicas=5))
     found: Deployment = one.client.get(Deployment, "web", "default")
-    one.apply(mo.edit(found, {"spec.replicas": None}))
+    one.change.apply(mo.edit(found, {"spec.replicas": None}))
     assert replicas(one) == 1
 
 
@@ -120,27 +122,27 @@ def test_a_job_changes_but_for_its_template(spec: dict[str, Any], is_served: boo
     one = scheduler(tmp_path, before, *map(manifest, classes))
     changed = copy.deepcopy(job)
     changed["spec"] |= {"parallelism": 1, "suspend": False, "backoffLimit": 1}
-    assert one.apply(written(tmp_path, changed)).changed == ("Job default/j",)
+    assert one.change.apply(written(tmp_path, changed)).changed == ("Job default/j",)
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "k"
     with pytest.raises(InputError, match="field is immutable"):
-        one.apply(written(tmp_path, changed))
+        one.change.apply(written(tmp_path, changed))
 
 
 def test_a_manifest_is_in_a_namespace_of_the_cluster(tmp_path: Path) -> None:
     one = scheduler(tmp_path, deployment())
     elsewhere = deployment() | {"metadata": {"name": "web", "namespace": "shpo"}}
     with pytest.raises(InputError, match='Deployment shpo/web: namespaces "shpo" not found'):
-        one.apply(elsewhere)
+        one.change.apply(elsewhere)
     assert (
         "Namespace kube-public"
-        in one.apply(deployment() | {"metadata": {"name": "web", "namespace": "kube-public"}}).created
+        in one.change.apply(deployment() | {"metadata": {"name": "web", "namespace": "kube-public"}}).created
     )  # every server has it
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shpo"}}
-    assert "Deployment shpo/web" in one.apply([space, elsewhere]).created
+    assert "Deployment shpo/web" in one.change.apply([space, elsewhere]).created
     assert (
         "Deployment any/web"
         in mo.Scheduler(mo.load(NODE))
-        .apply(deployment() | {"metadata": {"name": "web", "namespace": "any"}})
+        .change.apply(deployment() | {"metadata": {"name": "web", "namespace": "any"}})
         .created
     )  # nothing is known of the namespaces of a node
 
@@ -149,5 +151,5 @@ def test_what_a_server_warns_of_is_noted(tmp_path: Path) -> None:
     requests = {"resources": {"requests": {"memory": "400m"}}}
     spec = {"containers": [{"name": "c", "image": "web:1"} | requests]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
-    (note,) = scheduler(tmp_path).apply(deployment(template=template)).notes
+    (note,) = scheduler(tmp_path).change.apply(deployment(template=template)).notes
     assert note.endswith('requests[memory]: fractional byte value "400m" is invalid, must be an integer.')

@@ -46,17 +46,17 @@ CASES: dict[str, tuple[Object, tuple[int, int]]] = {
 def test_the_target_gets_the_bound(case: str, bound: Any) -> None:
     autoscaler, (least, most) = CASES[case]
     one = scheduler(machine("a", 200), replicas("Deployment", "web", 6), autoscaler)
-    assert one.autoscale_to(bound).changed == ("Deployment default/web",)
+    assert one.change.autoscale_to(bound).changed == ("Deployment default/web",)
     one.run()
     assert len(pods(one, "web")) == (least if bound == "min" else most)
-    assert one.autoscale_to(bound).changed == ()
+    assert one.change.autoscale_to(bound).changed == ()
 
 
 def test_stateful_sets_and_clone_sets_are_scaled_too() -> None:
     sets = [replicas("StatefulSet", "db", 1), replicas("CloneSet", "cache", 1)]
     scaled = [hpa("db", 1, 3, "StatefulSet"), hpa("cache", 1, 4, "CloneSet")]
     one = scheduler(machine("a", 20), *sets, *scaled)
-    one.autoscale_to("max")
+    one.change.autoscale_to("max")
     one.run()
     assert (len(pods(one, "db")), len(pods(one, "cache"))) == (3, 4)
 
@@ -65,7 +65,7 @@ def test_of_two_autoscalers_the_widest_bound_counts() -> None:
     for bound, expected in (("min", 1), ("max", 7)):
         first, second = hpa("web", 3, 4), hpa("web", 1, 7, name="other")
         one = scheduler(machine("a", 20), replicas("Deployment", "web", 5), first, second)
-        one.autoscale_to("min" if bound == "min" else "max")
+        one.change.autoscale_to("min" if bound == "min" else "max")
         one.run()
         assert len(pods(one, "web")) == expected
 
@@ -74,7 +74,7 @@ def test_the_hpa_that_keda_has_made_does_not_count() -> None:
     owner = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "so-web", "controller": True}
     made = hpa("web", 1, 9, ownerReferences=[owner])
     one = scheduler(machine("a", 20), replicas("Deployment", "web", 5), made, keda("web", maxReplicaCount=3))
-    assert one.autoscale_to("max").kept == {}
+    assert one.change.autoscale_to("max").kept == {}
     one.run()
     assert len(pods(one, "web")) == 3
 
@@ -92,17 +92,17 @@ def test_the_hpa_that_keda_has_made_does_not_count() -> None:
 )
 def test_an_autoscaler_without_effect_is_told(autoscaler: Object, why: str) -> None:
     one = scheduler(machine("a"), replicas("Deployment", "off", 0), autoscaler)
-    change = one.autoscale_to("max")
+    change = one.change.autoscale_to("max")
     assert (change.changed, change.kept) == ((), {f"HorizontalPodAutoscaler {autoscaler.key}": why})
 
 
 def test_a_target_that_may_be_without_replicas_is_scaled_up_from_none() -> None:
     one = scheduler(machine("a"), replicas("Deployment", "web", 0), hpa("web", 0, 2))
-    one.autoscale_to("max")
+    one.change.autoscale_to("max")
     one.run()
     assert len(pods(one, "web")) == 2
 
 
 def test_another_bound_is_an_error() -> None:
     with pytest.raises(ValueError, match="must be min or max, not 'most'"):
-        scheduler(machine("a")).autoscale_to("most")  # type: ignore[arg-type]
+        scheduler(machine("a")).change.autoscale_to("most")  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def node(one: Scheduler, name: str) -> Node:
 
 def test_apply_creates_and_replaces() -> None:
     one = world()
-    change = one.apply([pod("p", metadata={"namespace": "new"}), replicas("Deployment", "web", 2)])
+    change = one.change.apply([pod("p", metadata={"namespace": "new"}), replicas("Deployment", "web", 2)])
     assert change.created == ("Namespace new", "Pod new/p")
     assert change.changed == ("Deployment default/web",)
     assert one.client.get(Namespace, "new").metadata.labels == {"kubernetes.io/metadata.name": "new"}
@@ -76,7 +76,12 @@ def test_each_apply_of_a_generated_name_makes_a_pod_of_its_own() -> None:
         "metadata": {"generateName": "w-"},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    made = [name for what in (text, [text, text], text) for name in one.apply(what).created if "Pod" in name]
+    made = [
+        name
+        for what in (text, [text, text], text)
+        for name in one.change.apply(what).created
+        if "Pod" in name
+    ]
     assert len(set(made)) == len(one.client.list(Pod)[0]) - before == 4
 
 
@@ -84,7 +89,7 @@ def test_a_kind_that_is_not_simulated_is_refused_by_name() -> None:
     spec = {"replicas": 2, "workloadRef": {"kind": "Deployment", "name": "web"}}
     rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": spec}
     with pytest.raises(InputError, match="Rollout shop/a: is not simulated"):
-        world().apply(rollout | {"metadata": {"name": "a", "namespace": "shop"}})
+        world().change.apply(rollout | {"metadata": {"name": "a", "namespace": "shop"}})
 
 
 def test_a_new_pod_gets_the_claims_of_its_ephemeral_volumes() -> None:
@@ -95,12 +100,12 @@ def test_a_new_pod_gets_the_claims_of_its_ephemeral_volumes() -> None:
     volumes = [{"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}} for name in "vw"]
     given = make("PersistentVolumeClaim", "p-w", claim, metadata={"labels": {"is": "given"}})
     with one.transaction():
-        one.apply([pod("p", {"volumes": volumes}), given])
+        one.change.apply([pod("p", {"volumes": volumes}), given])
         (first,) = [each for each in one.client.list(PersistentVolumeClaim)[0] if each.name == "p-v"]
         assert first.metadata.is_controlled_by(one.client.get(Pod, "p", "default").metadata.uid)
         assert one.client.get(PersistentVolumeClaim, "p-w", "default").metadata.labels == {"is": "given"}
     assert one.client.list(PersistentVolumeClaim)[0] == []
-    one.apply(pod("p", {"volumes": volumes}))
+    one.change.apply(pod("p", {"volumes": volumes}))
     assert one.run().placements == {"default/p": "a"}
 
 
@@ -111,35 +116,35 @@ def test_objects_of_a_loaded_cluster_can_be_applied() -> None:
     given = expanded(build_cluster([*owners, pod("p", {"volumes": volumes})]))
     one, uids = scheduler(machine("a")), set[str]()
     for _ in range(2):
-        one.apply([*given.others, *given.pods])
-        one.apply([each for each in given.others if isinstance(each, PersistentVolumeClaim)])
+        one.change.apply([*given.others, *given.pods])
+        one.change.apply([each for each in given.others if isinstance(each, PersistentVolumeClaim)])
         assert sorted(pods(one)) == sorted(each.name for each in given.pods)
         (claim,) = one.client.list(PersistentVolumeClaim)[0]
         assert claim.metadata.is_controlled_by(one.client.get(Pod, "p", "default").metadata.uid)
         assert claim.metadata.uid not in uids
         uids.add(claim.metadata.uid)
-        one.delete("deploy/web", "rs/db", "pod/p")
+        one.change.delete("deploy/web", "rs/db", "pod/p")
         assert not pods(one)
 
 
 def test_what_is_made_again_after_its_deletion_is_another_object() -> None:
     one = scheduler(machine("n"), pod("p"))
-    one.add_nodes(1, like="n")
+    one.change.add_nodes(1, like="n")
 
     def uids() -> set[str]:
         return {one.client.get(Pod, "p", "default").metadata.uid, node(one, "n-1").metadata.uid}
 
     before = uids()
-    one.delete("pod/p", "node/n-1")
-    one.apply(pod("p"))
-    one.add_nodes(1, like="n")
+    one.change.delete("pod/p", "node/n-1")
+    one.change.apply(pod("p"))
+    one.change.add_nodes(1, like="n")
     assert before.isdisjoint(uids())
 
 
 def test_a_bound_pod_keeps_its_node_and_its_status() -> None:
     one = scheduler(machine("n"), pod("p"))
     before = one.client.get(Pod, "p", "default")
-    one.apply(pod("p", metadata={"labels": {"new": "x"}}))
+    one.change.apply(pod("p", metadata={"labels": {"new": "x"}}))
     after = one.client.get(Pod, "p", "default")
     assert (after.spec.node_name, after.status) == ("n", before.status)
     assert after.metadata.uid == before.metadata.uid
@@ -161,7 +166,7 @@ def test_of_a_bad_change_nothing_is_written(bad: Object, error: str) -> None:
     one = world()
     before = one.client.list(Pod), one.client.list(Deployment)
     with pytest.raises(InputError, match=error):
-        one.apply([pod("p"), replicas("Deployment", "web", 1), bad])
+        one.change.apply([pod("p"), replicas("Deployment", "web", 1), bad])
     assert (one.client.list(Pod), one.client.list(Deployment)) == before
 
 
@@ -171,24 +176,24 @@ def test_permanent_namespaces_stay() -> None:
     with pytest.raises(
         InputError, match=r'^namespaces "default" is forbidden: this namespace may not be dele'
     ):
-        one.delete("node/a", "ns/default")
+        one.change.delete("node/a", "ns/default")
     assert (pods(one), one.client.get(Node, "a").name) == (before, "a")
 
 
 def test_deleting_objects_takes_their_pods_along() -> None:
     one = world()
-    change = one.delete("deploy/web", "node/c")
+    change = one.change.delete("deploy/web", "node/c")
     assert change.deleted == ("Deployment default/web", "Node c")
     assert pods(one, "web") == {}
     assert nodes(one) == ["a", "b"]
     gone = set(pods(one, "log"))
-    assert len(one.delete(kind="po", selector="app=log").deleted) == len(gone) == 2
+    assert len(one.change.delete(kind="po", selector="app=log").deleted) == len(gone) == 2
     assert gone.isdisjoint(pods(one, "log"))
 
 
 def test_labels_are_set_and_removed() -> None:
     one = world()
-    assert one.label("node/a", "pool-", "tier=1").changed == ("Node a",)
+    assert one.change.label("node/a", "pool-", "tier=1").changed == ("Node a",)
     labels = node(one, "a").metadata.labels
     assert ("pool" in labels, labels["tier"]) == (False, "1")
 
@@ -198,10 +203,10 @@ def test_labels_are_set_and_removed() -> None:
 
 def test_new_nodes_are_like_another() -> None:
     one = world()
-    one.taint("a", "k=v:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule")
-    one.cordon("a")
+    one.change.taint("a", "k=v:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule")
+    one.change.cordon("a")
     one.client.create(CSINode(metadata=replace(node(one, "a").metadata, uid="", resource_version="")))
-    change = one.add_nodes(2, "a", zone="z9")
+    change = one.change.add_nodes(2, "a", zone="z9")
     assert change.created == ("Node a-1", "CSINode a-1", "Node a-2", "CSINode a-2")
     new, old = node(one, "a-2"), node(one, "a")
     topology = {"kubernetes.io/hostname": "a-2", "topology.kubernetes.io/zone": "z9"}
@@ -210,13 +215,13 @@ def test_new_nodes_are_like_another() -> None:
     assert not new.spec.unschedulable
     assert new.status.allocatable == old.status.allocatable
     assert new.metadata.uid != old.metadata.uid
-    assert one.add_nodes(1, "a").created[0] == "Node a-3"
+    assert one.change.add_nodes(1, "a").created[0] == "Node a-3"
 
 
 def test_new_nodes_of_a_template_get_daemons() -> None:
     one = world()
     like = build_cluster([machine("big", cpu=64)]).nodes[0]
-    assert one.add_nodes(2, like).created == ("Node big-1", "Node big-2")
+    assert one.change.add_nodes(2, like).created == ("Node big-1", "Node big-2")
     one.run()
     assert sorted(pods(one, "log").values()) == ["a", "b", "big-1", "big-2", "c"]
 
@@ -226,14 +231,14 @@ def test_nodes_with_finalizers_of_their_provisioner_can_be_removed() -> None:
     held = one.client.get(Node, "a")
     meta = replace(held.metadata, finalizers=("karpenter.sh/termination",))
     one.client.update(replace(held, metadata=meta))
-    assert one.remove_nodes("a").deleted[0] == "Node a"
+    assert one.change.remove_nodes("a").deleted[0] == "Node a"
     assert [node.name for node in one.client.list(Node)[0]] == ["b", "c"]
 
 
 def test_removed_nodes_take_their_pods() -> None:
     one = world()
     on = [name for name, at in pods(one).items() if at == "a"]
-    change = one.remove_nodes("pool=x")
+    change = one.change.remove_nodes("pool=x")
     assert change.deleted[0] == "Node a"
     assert {name.removeprefix("Pod default/") for name in change.deleted[1:]} == set(on)
     one.run()
@@ -243,8 +248,8 @@ def test_removed_nodes_take_their_pods() -> None:
 
 def test_nodes_by_zone() -> None:
     one = world()
-    assert one.cordon("zone in (z1)").changed == ("Node a", "Node b")
-    assert one.uncordon(["b", "c"]).changed == ("Node b",)
+    assert one.change.cordon("zone in (z1)").changed == ("Node a", "Node b")
+    assert one.change.uncordon(["b", "c"]).changed == ("Node b",)
     assert [name for name in "abc" if node(one, name).spec.unschedulable] == ["a"]
 
 
@@ -252,21 +257,23 @@ def test_the_taint_of_a_cordoned_node_goes_with_the_cordon() -> None:
     cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
     since = replace(cordon, time_added="2026-01-01T00:00:00Z")
     one = scheduler(machine("a"), replace(machine("b"), spec=NodeSpec(unschedulable=True, taints=(since,))))
-    one.taint("a", "k=v:NoSchedule")
-    one.cordon("a")
+    one.change.taint("a", "k=v:NoSchedule")
+    one.change.cordon("a")
     other = Taint(key="k", value="v", effect="NoSchedule")
     assert node(one, "a").spec.taints == (other, cordon)
-    one.uncordon(["a", "b"])
+    one.change.uncordon(["a", "b"])
     assert node(one, "a").spec.taints == (other,)
     assert node(one, "b").spec.taints == ()
 
 
 def test_a_finished_daemon_leaves() -> None:
     daemon = pod("d", {"nodeName": "a"}, metadata=owned("DaemonSet", "log"), status={"phase": "Succeeded"})
-    assert scheduler(machine("a"), daemon).drain("a").deleted == ("Pod default/d",)
+    assert scheduler(machine("a"), daemon).change.drain("a").deleted == ("Pod default/d",)
 
 
-@pytest.mark.parametrize("leave", [lambda one: one.drain("a"), lambda one: one.remove_nodes("a")])
+@pytest.mark.parametrize(
+    "leave", [lambda one: one.change.drain("a"), lambda one: one.change.remove_nodes("a")]
+)
 def test_finished_pods_leave_with_their_node(leave: Callable[[Scheduler], mo.Change]) -> None:
     done = pod("done", {"nodeName": "a"}, status={"phase": "Failed"})
     one = scheduler(machine("a"), machine("b"), done)
@@ -278,10 +285,10 @@ def test_finished_pods_leave_with_their_node(leave: Callable[[Scheduler], mo.Cha
         assert "Pod default/done" in leave(each).deleted
         assert not pods(each)
     later = pod("later", {"nodeName": "b"})
-    one.apply(later)
+    one.change.apply(later)
     one.client.patch(Pod, "later", "default", {"status": {"phase": "Succeeded"}}, subresource="status")
-    assert one.drain("b").deleted == ("Pod default/later",)
-    assert one.drain("b").deleted == ()
+    assert one.change.drain("b").deleted == ("Pod default/later",)
+    assert one.change.drain("b").deleted == ()
 
 
 @pytest.mark.parametrize(
@@ -297,7 +304,7 @@ def test_finished_pods_leave_with_their_node(leave: Callable[[Scheduler], mo.Cha
 )
 def test_taints_are_set_and_removed(changes: list[str], taints: list[tuple[str, str, str]]) -> None:
     one = world()
-    one.taint("a", *changes)
+    one.change.taint("a", *changes)
     assert [(each.key, each.value, each.effect) for each in node(one, "a").spec.taints] == taints
 
 
@@ -306,12 +313,12 @@ def test_taints_are_set_and_removed(changes: list[str], taints: list[tuple[str, 
 
 def test_drain_evicts_what_comes_back() -> None:
     one = world()
-    one.apply(pod("lonely", {"nodeName": "a"}))
+    one.change.apply(pod("lonely", {"nodeName": "a"}))
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
-    one.apply(pod("static", {"nodeName": "a"}, metadata=mirror))
+    one.change.apply(pod("static", {"nodeName": "a"}, metadata=mirror))
     web = {name for name, at in pods(one, "web").items() if at == "a"}
     daemon = next(name for name, at in pods(one, "log").items() if at == "a")
-    change = one.drain("a")
+    change = one.change.drain("a")
     assert change.changed == ("Node a",)
     assert set(change.deleted) == {f"Pod default/{name}" for name in web}
     assert change.kept == {
@@ -323,20 +330,20 @@ def test_drain_evicts_what_comes_back() -> None:
     one.run()
     assert len(pods(one, "web")) == 4
     assert "a" not in pods(one, "web").values()
-    assert one.drain("a", force=True).deleted == ("Pod default/lonely",)
+    assert one.change.drain("a", force=True).deleted == ("Pod default/lonely",)
 
 
 def test_drain_respects_budgets_until_pods_are_placed() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     one = scheduler(machine("a"), replicas("Deployment", "web", 3))
-    one.apply([make("PodDisruptionBudget", "pdb", spec), machine("b")])
-    first = one.drain("a")
+    one.change.apply([make("PodDisruptionBudget", "pdb", spec), machine("b")])
+    first = one.change.drain("a")
     assert (len(first.deleted), len(first.unfinished)) == (1, 2)
     text = "The disruption budget pdb needs 2 healthy pods and has 3 currently"
     assert all(text in why for why in first.unfinished.values())
     for _ in range(2):
         one.run()
-        assert len(one.drain("a").deleted) == 1
+        assert len(one.change.drain("a").deleted) == 1
     one.run()
     assert list(pods(one).values()) == ["b"] * 3
 
@@ -344,8 +351,8 @@ def test_drain_respects_budgets_until_pods_are_placed() -> None:
 def test_drain_without_regard_to_budgets() -> None:
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
     one = scheduler(machine("a"), replicas("Deployment", "web", 3), make("PodDisruptionBudget", "pdb", spec))
-    assert len(one.drain("a").unfinished) == 3
-    assert len(one.drain("a", respect_budgets=False).deleted) == 3
+    assert len(one.change.drain("a").unfinished) == 3
+    assert len(one.change.drain("a", respect_budgets=False).deleted) == 3
     assert one.client.get(PodDisruptionBudget, "pdb", "default").status.current_healthy == 0
 
 
@@ -353,9 +360,9 @@ def test_a_drain_may_keep_pods_with_local_data() -> None:
     volumes = [{"name": "v", "emptyDir": {}}]
     spec = {"replicas": 1, "template": template("web", volumes=volumes)}
     one = scheduler(machine("a"), make("ReplicaSet", "web", spec))
-    kept = one.drain("a", delete_local_data=False).unfinished
+    kept = one.change.drain("a", delete_local_data=False).unfinished
     assert list(kept.values()) == ["has local data (emptyDir)"]
-    assert len(one.drain("a").deleted) == 1
+    assert len(one.change.drain("a").deleted) == 1
 
 
 # ---- errors, transactions, foreign stores ------------------------------------------------------------------
@@ -364,13 +371,13 @@ def test_a_drain_may_keep_pods_with_local_data() -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda one: one.cordon(["a", "nope"]), 'there is no Node "nope"'),
-        (lambda one: one.remove_nodes("pool in"), 'selector "pool in": '),
-        (lambda one: one.taint("a", "k=v:NoSchedule", "other-"), 'taint "other" not found'),
-        (lambda one: one.label("node/x/a", "k=v"), "a Node has no namespace"),
-        (lambda one: one.label("node/a", "k=!"), 'metadata.labels[k]: "!" is not a label value'),
-        (lambda one: one.delete("deploy/web", "deploy/nope"), 'there is no Deployment "default/nope"'),
-        (lambda one: one.delete(selector="a=b"), "a selector or a namespace needs a kind"),
+        (lambda one: one.change.cordon(["a", "nope"]), 'there is no Node "nope"'),
+        (lambda one: one.change.remove_nodes("pool in"), 'selector "pool in": '),
+        (lambda one: one.change.taint("a", "k=v:NoSchedule", "other-"), 'taint "other" not found'),
+        (lambda one: one.change.label("node/x/a", "k=v"), "a Node has no namespace"),
+        (lambda one: one.change.label("node/a", "k=!"), 'metadata.labels[k]: "!" is not a label value'),
+        (lambda one: one.change.delete("deploy/web", "deploy/nope"), 'there is no Deployment "default/nope"'),
+        (lambda one: one.change.delete(selector="a=b"), "a selector or a namespace needs a kind"),
     ],
 )
 def test_bad_input_changes_nothing(change: Callable[[Scheduler], object], error: str) -> None:
@@ -382,19 +389,19 @@ def test_bad_input_changes_nothing(change: Callable[[Scheduler], object], error:
     assert error in str(caught.value)
     assert "\n" not in str(caught.value)
     assert one.client.list(Pod)[1] == version
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
 
 
 CHANGES: list[Callable[[Scheduler], object]] = [
-    lambda one: one.drain("a"),
-    lambda one: one.fail_zone("z1"),
-    lambda one: one.add_nodes(2, "a"),
-    lambda one: one.scale("deploy/web", 9),
-    lambda one: one.apply(replicas("Deployment", "web", 4, "2")),
-    lambda one: one.delete("deploy/web"),
-    lambda one: one.taint("a", "k:NoExecute"),
-    lambda one: one.remove_nodes("b"),
-    lambda one: one.label("node/a", "pool-"),
+    lambda one: one.change.drain("a"),
+    lambda one: one.change.fail_zone("z1"),
+    lambda one: one.change.add_nodes(2, "a"),
+    lambda one: one.change.scale("deploy/web", 9),
+    lambda one: one.change.apply(replicas("Deployment", "web", 4, "2")),
+    lambda one: one.change.delete("deploy/web"),
+    lambda one: one.change.taint("a", "k:NoExecute"),
+    lambda one: one.change.remove_nodes("b"),
+    lambda one: one.change.label("node/a", "pool-"),
 ]
 
 
@@ -408,7 +415,7 @@ def test_changes_are_undone_and_made_on_forks(change: Callable[[Scheduler], obje
     change(fork)
     second = fork.run()
     assert first.placements == second.placements
-    assert not one.diff(twin)
+    assert not one.ask.diff(twin)
     change(one)
     change(twin)
     assert one.run().placements == twin.run().placements == second.placements
@@ -417,8 +424,8 @@ def test_changes_are_undone_and_made_on_forks(change: Callable[[Scheduler], obje
 
 def test_pods_that_a_stateful_set_has_yet_to_create() -> None:
     one = mo.Scheduler(build_cluster([machine("a"), replicas("StatefulSet", "db", 3)]))
-    assert [each.name for each in one.awaited_pods()] == ["db-1", "db-2"]
-    assert mo.Scheduler(ObjectStore()).awaited_pods() == []
+    assert [each.name for each in one.ask.awaited_pods()] == ["db-1", "db-2"]
+    assert mo.Scheduler(ObjectStore()).ask.awaited_pods() == []
 
 
 def test_controllers_proceed_while_claims_can_be_bound() -> None:
@@ -439,9 +446,9 @@ def test_over_a_store_of_others() -> None:
     store = ObjectStore()
     store.create_many([*build_cluster([machine("a"), replicas("ReplicaSet", "web", 1)]).nodes])
     one = mo.Scheduler(store)
-    one.apply(pod("p"))
+    one.change.apply(pod("p"))
     assert one.run().placements == {"default/p": "a"}
-    one.drain("a", force=True)
+    one.change.drain("a", force=True)
     assert pods(one) == {}
 
 
@@ -460,5 +467,5 @@ def test_over_a_store_of_others() -> None:
 def test_the_nearest_names_are_told(text: str, message: str) -> None:
     made = Scheduler(build_cluster([machine(f"worker-{at}") for at in (1, 2, 20, 300)]))
     with pytest.raises(InputError) as caught:
-        made.drain(text)
+        made.change.drain(text)
     assert caught.value.message == message

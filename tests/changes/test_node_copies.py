@@ -52,27 +52,27 @@ def labels_of(one: mo.Scheduler, name: str) -> dict[str, str]:
 @pytest.mark.parametrize("value", ["n1", "i-n1"])
 def test_a_label_that_tells_the_node_to_a_driver_tells_the_new_one(value: str) -> None:
     one = scheduler(machine("n1", {KEY: value, "other": value}), drivers("n1", KEY))
-    assert one.add_nodes(1, "n1").notes == ()
+    assert one.change.add_nodes(1, "n1").notes == ()
     assert labels_of(one, "n1-1") == {"kubernetes.io/hostname": "n1-1", KEY: "n1-1", "other": value}
 
 
 def test_a_key_of_volumes_counts_without_a_driver_on_the_node() -> None:
     one = scheduler(machine("n1", {KEY: "n1"}), volume("v", "1Gi", KEY, "n1"))
-    one.add_nodes(1, "n1")
+    one.change.add_nodes(1, "n1")
     assert labels_of(one, "n1-1")[KEY] == "n1-1"
 
 
 def test_a_new_zone_is_the_zone_of_drivers_too() -> None:
     one = scheduler(machine("n1", {ZONE: "a", DISK: "a", "row": "a"}), drivers("n1", DISK, ZONE))
-    assert one.add_nodes(1, "n1", zone="b").notes == ()
+    assert one.change.add_nodes(1, "n1", zone="b").notes == ()
     assert labels_of(one, "n1-1") == {"kubernetes.io/hostname": "n1-1", ZONE: "b", DISK: "b", "row": "a"}
-    one.add_nodes(1, "n1")
+    one.change.add_nodes(1, "n1")
     assert labels_of(one, "n1-2") == {"kubernetes.io/hostname": "n1-2", ZONE: "a", DISK: "a", "row": "a"}
 
 
 def test_a_zone_that_only_the_driver_tells_becomes_the_new_one() -> None:
     one = scheduler(machine("n1", {DISK: "a"}), drivers("n1", DISK))
-    one.add_nodes(1, "n1", zone="b")
+    one.change.add_nodes(1, "n1", zone="b")
     assert labels_of(one, "n1-1")[DISK] == "b"
 
 
@@ -83,30 +83,30 @@ def test_other_values_are_those_of_the_new_zone_or_are_left_out_with_a_note() ->
         machine("n2", {ZONE: "b", zone_id: "id2"}),
     ]
     one = scheduler(*nodes, drivers("n1", zone_id, "topology.disk.example/region"))
-    assert one.add_nodes(1, "n1", zone="b").notes == ()
+    assert one.change.add_nodes(1, "n1", zone="b").notes == ()
     known = {zone_id: "id2", "topology.disk.example/region": "r"}
     assert labels_of(one, "n1-1").items() >= known.items()
-    (note,) = one.add_nodes(2, "n1", zone="c").notes
+    (note,) = one.change.add_nodes(2, "n1", zone="c").notes
     assert note == (
         f"Copies of n1 lack the label {zone_id}, whose value in the zone c is unknown; "
         f"give them their own with {zone_id}=VALUE."
     )
     assert zone_id not in labels_of(one, "n1-2")
-    assert one.add_nodes(1, "n1", zone="c", labels={zone_id: "id3"}).notes == ()
+    assert one.change.add_nodes(1, "n1", zone="c", labels={zone_id: "id3"}).notes == ()
     assert labels_of(one, "n1-4")[zone_id] == "id3"
 
 
 def test_a_value_of_other_zones_is_kept() -> None:
     nodes = [machine("n1", {ZONE: "a", KEY: "x"}), machine("n2", {ZONE: "b", KEY: "x"})]
     one = scheduler(*nodes, drivers("n1", KEY))
-    assert one.add_nodes(1, "n1", zone="c").notes == ()
+    assert one.change.add_nodes(1, "n1", zone="c").notes == ()
     assert labels_of(one, "n1-1")[KEY] == "x"
 
 
 def test_a_value_that_no_other_node_of_the_zone_has_is_kept_with_a_note() -> None:
     nodes = [machine("n1", {ZONE: "a", KEY: "x1"}), machine("n2", {ZONE: "a", KEY: "x2"})]
     one = scheduler(*nodes, drivers("n1", KEY))
-    (note,) = one.add_nodes(1, "n1").notes
+    (note,) = one.change.add_nodes(1, "n1").notes
     assert note == (
         f"Copies of n1 keep its label {KEY}=x1, which no other node of the zone has; "
         f"give them their own with {KEY}=VALUE."
@@ -116,18 +116,18 @@ def test_a_value_that_no_other_node_of_the_zone_has_is_kept_with_a_note() -> Non
 
 def test_labels_can_be_given_in_the_name() -> None:
     one = scheduler(machine("n1", {ZONE: "a", "pool": "x"}))
-    one.add_nodes(1, f"n1,zone=b,pool=y,{DISK}=b")
+    one.change.add_nodes(1, f"n1,zone=b,pool=y,{DISK}=b")
     assert labels_of(one, "n1-1") == {"kubernetes.io/hostname": "n1-1", ZONE: "b", "pool": "y", DISK: "b"}
     with pytest.raises(InputError, match='"pool" is not zone=ZONE or LABEL=VALUE'):
-        one.add_nodes(1, "n1,pool")
+        one.change.add_nodes(1, "n1,pool")
     with pytest.raises(InputError, match='"zone=" is not zone=ZONE or LABEL=VALUE'):
-        one.add_nodes(1, "n1,zone=")
+        one.change.add_nodes(1, "n1,zone=")
     with pytest.raises(InputError, match=f"the label {ZONE} is given twice"):
-        one.add_nodes(1, f"n1,zone=b,{ZONE}=c")
+        one.change.add_nodes(1, f"n1,zone=b,{ZONE}=c")
     with pytest.raises(InputError, match=r"the label kubernetes\.io/hostname of a new node is its name"):
-        one.add_nodes(1, "n1", labels={"kubernetes.io/hostname": "x"})
+        one.change.add_nodes(1, "n1", labels={"kubernetes.io/hostname": "x"})
     with pytest.raises(InputError, match='"b@d" is not a label key'):
-        one.add_nodes(1, "n1,b@d=x")
+        one.change.add_nodes(1, "n1,b@d=x")
 
 
 # ---- what was true for a moment ----------------------------------------------------------------------------
@@ -150,7 +150,7 @@ MOMENTARY = (
 def test_taints_and_conditions_of_a_moment_are_not_copied(taint: str) -> None:
     conditions = [{"type": "Ready", "status": "Unknown"}]
     one = scheduler(machine("n1", {}, taint, "dedicated=x", conditions=conditions))
-    one.add_nodes(1, "n1")
+    one.change.add_nodes(1, "n1")
     copy: mo.Node = one.client.get(mo.Node, "n1-1")
     assert [one.key for one in copy.spec.taints] == ["dedicated"]
     assert copy.status.conditions == ()
@@ -158,7 +158,7 @@ def test_taints_and_conditions_of_a_moment_are_not_copied(taint: str) -> None:
 
 def changes(*taints: str) -> list[str]:
     one = scheduler(machine("n1", {}, *taints), pod("p"))
-    return [one.text for one in one.explain("default/p").changes]
+    return [one.text for one in one.ask.explain("default/p").changes]
 
 
 def test_an_explanation_tolerates_no_time_and_no_node_that_will_go() -> None:
@@ -217,9 +217,15 @@ def test_a_copy_has_the_storage_of_the_other_when_that_is_empty(form: str) -> No
         volume("there", "2Gi", KEY, "n9"),
         *pending("5Gi"),
     )
-    assert any(change.text.startswith("add a node like n1") for change in one.explain("default/p").changes)
-    assert one.nodes_needed(like="n1").counts == {"n1": 1}
-    assert one.add_nodes(1, "n1").created == ("Node n1-1", "CSINode n1-1", "CSIStorageCapacity lvm/cap-n1-1")
+    assert any(
+        change.text.startswith("add a node like n1") for change in one.ask.explain("default/p").changes
+    )
+    assert one.ask.nodes_needed(like="n1").counts == {"n1": 1}
+    assert one.change.add_nodes(1, "n1").created == (
+        "Node n1-1",
+        "CSINode n1-1",
+        "CSIStorageCapacity lvm/cap-n1-1",
+    )
     assert capacities(one, "n1-1") == [("lvm/cap-n1-1", "5Gi", "5Gi")]
     assert capacities(one, "n1") == [("lvm/cap-n1", "1Gi", "1Gi")]
     assert one.run().placements == {"default/p": "n1-1"}
@@ -232,10 +238,10 @@ def test_nodes_of_one_segment_share_its_storage_and_another_is_unknown() -> None
         CLASS,
         capacity("z", "1Gi", {"matchLabels": {ZONE: "a"}}),
     )
-    assert one.add_nodes(2, "n1") == mo.Change(
+    assert one.change.add_nodes(2, "n1") == mo.Change(
         created=("Node n1-1", "CSINode n1-1", "Node n1-2", "CSINode n1-2")
     )
-    change = one.add_nodes(1, "n1", zone="b")
+    change = one.change.add_nodes(1, "n1", zone="b")
     assert change.created == ("Node n1-3", "CSINode n1-3")
     assert change.notes == (UNKNOWN,)
 
@@ -249,9 +255,9 @@ def test_storage_that_is_not_published_for_the_other_is_unknown() -> None:
         capacity("c", "1Gi", {"matchLabels": {KEY: "n2"}}),
         *pending("1Mi"),
     )
-    assert one.add_nodes(1, "n1").notes == (UNKNOWN,)
-    assert one.add_nodes(0, "n1").notes == ()
-    assert one.nodes_needed(like="n1").notes == (UNKNOWN,)
+    assert one.change.add_nodes(1, "n1").notes == (UNKNOWN,)
+    assert one.change.add_nodes(0, "n1").notes == ()
+    assert one.ask.nodes_needed(like="n1").notes == (UNKNOWN,)
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(1, False), (2, True)])
@@ -261,6 +267,6 @@ def test_an_offered_node_has_the_volume_limits_of_the_other(limit: int, fits: bo
     new, hog = pod("p", requests={"cpu": 3}, volumes=uses), pod("hog", "n1", {"cpu": 2})
     claims = [claim(name, "lvm") for name in "cd"]
     one = scheduler(machine("n1", {KEY: "n1"}), limited, CLASS[0], claims, hog, new)
-    offered = [change.text for change in one.explain("default/p").changes]
+    offered = [change.text for change in one.ask.explain("default/p").changes]
     assert any(text.startswith("add a node like n1") for text in offered) == fits
-    assert bool(one.nodes_needed(like="n1")) == fits
+    assert bool(one.ask.nodes_needed(like="n1")) == fits

@@ -28,7 +28,7 @@ def names(scheduler: Scheduler) -> list[str]:
 @pytest.mark.parametrize("surge", [0, 1, 2])
 def test_nodes_are_replaced_by_as_many(surge: int) -> None:
     one = running()
-    made = one.upgrade_nodes("pool=x", surge)
+    made = one.change.upgrade_nodes("pool=x", surge)
     assert names(one) == ["a-1", "b-1"]
     assert [text for text in made.created if text.startswith("Node ")] == ["Node a-1", "Node b-1"]
     assert [text for text in made.deleted if text.startswith("Node ")] == ["Node a", "Node b"]
@@ -40,20 +40,22 @@ def test_nodes_are_replaced_by_as_many(surge: int) -> None:
 
 def test_evictions_that_a_budget_refuses_are_tried_again() -> None:
     one = running(3)
-    assert one.upgrade_nodes("pool=x").kept == {}
+    assert one.change.upgrade_nodes("pool=x").kept == {}
     assert names(one) == ["a-1", "b-1"]
 
 
 def test_a_budget_counts_the_pods_that_a_new_node_has_taken() -> None:
     one = running(4)
-    one.apply(workload("Deployment", "web", 5, {"cpu": 2}))  # the fifth waits until a new node is there
-    assert one.upgrade_nodes("pool=x").kept == {}
+    one.change.apply(
+        workload("Deployment", "web", 5, {"cpu": 2})
+    )  # the fifth waits until a new node is there
+    assert one.change.upgrade_nodes("pool=x").kept == {}
     assert names(one) == ["a-1", "b-1"]
 
 
 def test_an_upgrade_ends_at_a_node_whose_pods_stay() -> None:
     one = running(4)
-    made = one.upgrade_nodes(["a", "b"])
+    made = one.change.upgrade_nodes(["a", "b"])
     assert names(one) == ["a", "a-1", "b"]
     assert made.kept["Node b"] == "it is not reached, as 2 pods stay on a"
     stay = [why for key, why in made.kept.items() if key.startswith("Pod ")]
@@ -71,7 +73,7 @@ def test_surge_and_unavailable_nodes_are_drained_together(surge: int, unavailabl
     nodes = [node(name, labels={"pool": "x"}) for name in "abc"]
     one = scheduler(nodes, web, make("PodDisruptionBudget", "default/web", budget))
     one.run()
-    change = one.upgrade_nodes("pool=x", surge, unavailable)
+    change = one.change.upgrade_nodes("pool=x", surge, unavailable)
     assert any(key.startswith("Pod ") for key in change.kept) is stays
     if not stays:
         assert names(one) == ["a-1", "b-1", "c-1"]
@@ -82,11 +84,11 @@ def test_surge_and_unavailable_nodes_are_drained_together(surge: int, unavailabl
 def test_no_more_nodes_come_first_than_are_replaced() -> None:
     one = running()
     with pytest.raises(InputError, match="surge: must be between 0 and 2, the number of nodes, not 3"):
-        one.upgrade_nodes("pool=x", 3)
+        one.change.upgrade_nodes("pool=x", 3)
     with pytest.raises(
         InputError, match="max-unavailable: must be between 0 and 2, the number of nodes, not 3"
     ):
-        one.upgrade_nodes("pool=x", 0, 3)
+        one.change.upgrade_nodes("pool=x", 0, 3)
     with pytest.raises(InputError, match="give surge or max-unavailable"):
-        one.upgrade_nodes("pool=x", 0, 0)
+        one.change.upgrade_nodes("pool=x", 0, 0)
     assert names(one) == ["a", "b"]

@@ -59,10 +59,10 @@ def test_a_file_gives_the_requests_and_the_workload_is_rolled_out(
     file.write_text(text)
     one = scheduler(machine("a", 9), replicas("Deployment", "web", 2))
     before = set(pods(one, "web"))
-    assert one.set_requests(str(file)).changed == ("Deployment default/web",)
+    assert one.change.set_requests(str(file)).changed == ("Deployment default/web",)
     assert requests(one, "web") == {("1500m", "262144k")}
     assert not before & set(pods(one, "web"))
-    assert one.set_requests(str(file)).changed == ()
+    assert one.change.set_requests(str(file)).changed == ()
 
 
 def test_what_is_not_named_stays_and_a_lower_limit_is_raised() -> None:
@@ -73,9 +73,9 @@ def test_what_is_not_named_stays_and_a_lower_limit_is_raised() -> None:
     }
     web = replicas("Deployment", "web", 1, template=limited)
     one = scheduler(machine("a", 9), web)
-    one.set_requests([ResourceRequest("deploy/web", "c", {"cpu": "1500m"})])
+    one.change.set_requests([ResourceRequest("deploy/web", "c", {"cpu": "1500m"})])
     assert requests(one, "web") == {("1500m", "1Gi")}
-    one.set_requests([ResourceRequest("deploy/web", "c", {"cpu": "3"})])
+    one.change.set_requests([ResourceRequest("deploy/web", "c", {"cpu": "3"})])
     assert requests(one, "web") == {("3", "1Gi")}
     (stored,) = one.client.list(Deployment)[0]
     assert stored.spec.template.spec.containers[0].resources.limits == {"cpu": "3", "memory": "1Gi"}
@@ -84,7 +84,7 @@ def test_what_is_not_named_stays_and_a_lower_limit_is_raised() -> None:
 def test_init_containers_and_stateful_sets_have_requests_too() -> None:
     spec = template("db", initContainers=[{"name": "first", "resources": {"requests": {"cpu": "1"}}}])
     one = scheduler(machine("a", 9), replicas("StatefulSet", "db", 1, template=spec))
-    one.set_requests([ResourceRequest("sts/db", "first", {"cpu": "10"})])
+    one.change.set_requests([ResourceRequest("sts/db", "first", {"cpu": "10"})])
     assert one.run().unschedulable  # nine cpu are there
 
 
@@ -94,7 +94,7 @@ def test_recommendations_without_effect_are_told(tmp_path: Path) -> None:
     texts = [VPA.format(name=name, kind=kind, status=status) for name, kind, status in parts]
     file.write_text("---\n".join(texts))
     one = scheduler(machine("a"), replicas("Deployment", "new", 1), job("batch", 1))
-    change = one.set_requests(str(file))
+    change = one.change.set_requests(str(file))
     assert change.changed == ()
     assert change.kept == {
         "VerticalPodAutoscaler default/new": "its status has no recommendation",
@@ -111,7 +111,7 @@ def test_a_recommendation_for_a_container_that_was_injected_is_told(tmp_path: Pa
     file = tmp_path / "vpa.yaml"
     file.write_text(VPA.format(name="web", kind="Deployment", status=status))
     one = scheduler(machine("a", 9), replicas("Deployment", "web", 1))
-    change = one.set_requests(str(file))
+    change = one.change.set_requests(str(file))
     assert change.changed == ("Deployment default/web",)
     assert requests(one, "web") == {("1500m", "262144k")}
     (why,) = change.kept.values()
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_valid_changes_nothing(name: str, text: str, message:
     one = scheduler(machine("a"), replicas("Deployment", "web", 1), job("batch", 1))
     before: list[Any] = one.client.list(Deployment)[0]
     with pytest.raises(InputError) as caught:
-        one.set_requests(str(file))
+        one.change.set_requests(str(file))
     assert str(caught.value).startswith(f"{file}: {message}")
     assert "\n" not in str(caught.value)
     assert one.client.list(Deployment)[0] == before
@@ -182,13 +182,13 @@ def test_a_cron_job_and_a_suspended_job_have_the_requests_when_they_run(tmp_path
     one = scheduler(machine("a", 9), job("batch", 1, suspend=True))
     file = tmp_path / "cron.yaml"
     file.write_text(CRON)
-    one.apply(str(file))
-    found = one.set_requests(
+    one.change.apply(str(file))
+    found = one.change.set_requests(
         [ResourceRequest("job/batch", "c", {"cpu": "3"}), ResourceRequest("cj/night", "c", {"cpu": "2"})]
     )
     assert found.changed == ("Job default/batch", "CronJob default/night")
-    one.unsuspend()
-    one.run_cron_jobs()
+    one.change.unsuspend()
+    one.change.run_cron_jobs()
     assert {cpu for cpu, _ in requests(one, "batch")} == {"3"}
     assert {cpu for cpu, _ in requests(one, "night")} == {"2"}
 

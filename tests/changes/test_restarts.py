@@ -18,12 +18,12 @@ from moorage.store import ObjectStore
 def test_a_restart_replaces_the_pods_if_there_is_room_for_the_surge() -> None:
     one = scheduler(machine("a", 3), replicas("Deployment", "web", 2))
     before = set(pods(one, "web"))
-    assert one.restart("deploy/web").changed == ("Deployment default/web",)
+    assert one.change.restart("deploy/web").changed == ("Deployment default/web",)
     assert not one.run().unschedulable
     assert len(pods(one, "web")) == 2
     assert not before & set(pods(one, "web"))
     full = scheduler(machine("a", 2), replicas("Deployment", "web", 2))
-    full.restart("deploy/web")
+    full.change.restart("deploy/web")
     assert len(full.run().unschedulable) == 1
 
 
@@ -31,13 +31,13 @@ def test_workloads_are_restarted_one_after_the_other() -> None:
     web, api = replicas("Deployment", "web", 2), replicas("Deployment", "api", 2)
     one = scheduler(machine("a", 6), web, api, daemons("log"))
     before = set(pods(one))
-    found = one.restart_all().changed
+    found = one.change.restart_all().changed
     assert found == ("DaemonSet default/log", "Deployment default/api", "Deployment default/web")
     assert not one.run().unschedulable  # there is room for one surge, and not for two
     assert not before & set(pods(one))
     assert len(pods(one)) == 5
     both = scheduler(machine("a", 4), web, api)
-    both.restart_all()
+    both.change.restart_all()
     assert len(both.run().unschedulable) == 2
 
 
@@ -45,17 +45,17 @@ def test_a_workload_can_be_restarted_again() -> None:
     one, templates = scheduler(machine("a"), replicas("Deployment", "web", 1)), set[str]()
     for _ in range(3):
         templates.add(str(one.client.get(Deployment, "web", "default").spec.template))
-        one.restart("deploy/web")
+        one.change.restart("deploy/web")
     assert len(templates) == 3
 
 
 def test_suspended_jobs_run_when_they_are_let() -> None:
     one = scheduler(machine("a"), job("one", 2, suspend=True), job("two", 1))
     assert pods(one, "one") == {}
-    assert one.unsuspend().changed == ("Job default/one",)
+    assert one.change.unsuspend().changed == ("Job default/one",)
     one.run()
     assert sorted(pods(one, "one").values()) == ["a", "a"]
-    assert one.unsuspend().changed == ()
+    assert one.change.unsuspend().changed == ()
 
 
 OTHERS = """
@@ -126,18 +126,18 @@ def test_suspended_workloads_of_other_projects_run_when_they_are_let(tmp_path: P
         f"Not counted, because they are suspended (spec.suspend: false counts them) (4): {shown}."
     ]
     one = Scheduler(cluster)
-    assert [each.text for each in one.suspended()] == names
-    change = one.fork().unsuspend()
+    assert [each.text for each in one.ask.suspended()] == names
+    change = one.fork().change.unsuspend()
     assert {name.partition(" ")[0] for name in change.created} == {"Namespace", "Job", "Pod", "Deployment"}
     assert list(change.kept) == [names[3]]
     with one.transaction():
-        one.unsuspend()
-    assert [each.text for each in one.suspended()] == names
-    one.unsuspend()
+        one.change.unsuspend()
+    assert [each.text for each in one.ask.suspended()] == names
+    one.change.unsuspend()
     one.run()
     starts = sorted(name.rpartition("-")[0] for name in pods(one))
     assert starts[:4] == ["pt-worker", "pt-worker", "train-workers-0", "train-workers-0"]
     assert len(starts) == 7
-    assert [each.text for each in one.suspended()] == names[3:]
-    again = one.unsuspend()
+    assert [each.text for each in one.ask.suspended()] == names[3:]
+    again = one.change.unsuspend()
     assert (again.created, again.changed, list(again.kept)) == ((), (), names[3:])

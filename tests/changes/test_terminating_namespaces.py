@@ -62,11 +62,11 @@ def there(one: mo.Scheduler) -> list[str]:
 def test_workloads_make_no_pods(kind: str, going: bool) -> None:
     found = cluster(workload(kind), going=going)
     one = mo.Scheduler(found)
-    created = one.run_cron_jobs().created
+    created = one.change.run_cron_jobs().created
     one.run()
     assert (there(one) == []) == going
     assert (created == ()) == (going or kind != "CronJob")
-    assert (one.refusals(), one.awaited_pods(), one.rollouts()) == ({}, [], [])
+    assert (one.ask.refusals(), one.ask.awaited_pods(), one.ask.rollouts()) == ({}, [], [])
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_new_objects_are_refused(resource: str) -> None:
         cluster(NEW[resource])
     one = mo.Scheduler(cluster())
     with pytest.raises(InputError, match=text):
-        one.apply(NEW[resource])
+        one.change.apply(NEW[resource])
     objects: list[Object] = [*one.client.list(Pod)[0], *one.client.list("Deployment")[0]]
     assert objects == []

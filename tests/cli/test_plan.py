@@ -13,14 +13,14 @@ from tests.house.source import ROOT
 
 SHOP = str(ROOT / "examples/shop/cluster.yaml")
 PLANS: dict[str, Any] = {
-    "nodes --like new-a": lambda one: one.nodes_needed(like="new-a"),
-    "nodes --like new-a --pod pod/shop/db-0=9": lambda one: one.nodes_needed(
+    "nodes --like new-a": lambda one: one.ask.nodes_needed(like="new-a"),
+    "nodes --like new-a --pod pod/shop/db-0=9": lambda one: one.ask.nodes_needed(
         (one.client.get(mo.Pod, "db-0", "shop"), 9), like="new-a"
     ),
-    "drain --count 1": lambda one: one.drain_plan(1),
-    "drain old-a old-b": lambda one: one.drain_plan(["old-a", "old-b"]),
-    "defragment --nodes 1": lambda one: one.defragment(1),
-    "bound": lambda one: one.bound(),
+    "drain --count 1": lambda one: one.ask.drain_plan(1),
+    "drain old-a old-b": lambda one: one.ask.drain_plan(["old-a", "old-b"]),
+    "defragment --nodes 1": lambda one: one.ask.defragment(1),
+    "bound": lambda one: one.ask.bound(),
 }
 
 

@@ -68,7 +68,7 @@ def plain_scheduler() -> Scheduler:
     spread = pod("p", labels={"app": "a"}, topology_spread_constraints=(constraint,))
     scheduler.schedule_pods([spread, pod("q"), pod("r", requests={"cpu": 99})])
     scheduler.schedule_by_template(pod("t"), 5)
-    scheduler.explain(pod("e"))
+    scheduler.ask.explain(pod("e"))
     scheduler.queue.close()  # so that a pop waits for nothing
     return scheduler
 

@@ -124,7 +124,7 @@ def try_one(number: int) -> Step:
 def explain(number: int) -> Step:
     def step(one: Scheduler) -> None:
         if there := pending(one):
-            one.explain(there[number % len(there)].key)
+            one.ask.explain(there[number % len(there)].key)
 
     return step
 

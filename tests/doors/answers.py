@@ -1,13 +1,16 @@
 """What tests need of the inside of answers."""
 
 # Programs are solved without starting a process for each.
-from moorage.answers import highs_process as highs_process
-
 # Changes are tried on fresh schedulers, to see that those of an explanation help.
 # How many squares a picture and how many rows a table may have is lowered.
 from moorage.answers import page as page
 from moorage.answers.answer_pages import PendingCause as PendingCause
 from moorage.answers.answer_pages import causes_block as causes_block
+from moorage.answers.bounds import highs_process as highs_process
+
+# A program that fails or prints in its process, which no plan makes happen.
+from moorage.answers.bounds.linear_program import Rows as Rows
+from moorage.answers.bounds.linear_program import solve as solve
 
 # A limit of the search is lowered to what a test can reach.
 from moorage.answers.explain import device_changes as device_changes
@@ -43,10 +46,6 @@ from moorage.answers.explain.targets import merge_alike as merge_alike
 
 # A reduced series, compared with the whole one.
 from moorage.answers.figures import m4 as m4
-
-# A program that fails or prints in its process, which no plan makes happen.
-from moorage.answers.linear_program import Rows as Rows
-from moorage.answers.linear_program import solve as solve
 from moorage.answers.nodes import node_use as node_use
 
 # Squares, tables and means as values, before they are a picture.

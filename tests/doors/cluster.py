@@ -1,8 +1,5 @@
 """What tests need of the inside of cluster."""
 
-# Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
-from moorage.cluster import pod_scheduler as scheduler
-
 # Which controller of volumes options ask for.
 from moorage.cluster.cluster_setup import ClusterOptions as ClusterOptions
 
@@ -13,9 +10,6 @@ from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
 # A cordon, for changes that are tried.
 from moorage.cluster.node_changes import with_cordon as with_cordon
-
-# How many classes of pods are kept.
-from moorage.cluster.pod_scheduler import FEW_CLASSES as FEW_CLASSES
 
 # Each verb of a change, for pages that know them.
 from moorage.cluster.verbs import BY_NAME as BY_NAME
@@ -28,6 +22,3 @@ from moorage.cluster.workload_changes import ResourceRequest as ResourceRequest
 
 # Which Jobs are suspended still.
 from moorage.cluster.workload_changes import still_suspended as still_suspended
-
-# Two names of the room are the same.
-__all__ = ["scheduler"]

@@ -430,6 +430,7 @@ from moorage.engine.scheduler import loop as loop
 from moorage.engine.scheduler import place as place
 from moorage.engine.scheduler import schedule_pods as schedule_pods
 from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
+from moorage.engine.scheduler import scheduler_state as scheduler_state
 from moorage.engine.scheduler.cycle.binding_cycle import THREADS as THREADS
 
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.

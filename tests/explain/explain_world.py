@@ -82,7 +82,7 @@ class World:
         assert change.pod is not None
         if change.kind == "add-node" and change.values.get("label"):
             one = self.scheduler()
-            one.add_nodes(1, like=change.values["like"], labels=change.values["label"])
+            one.change.add_nodes(1, like=change.values["like"], labels=change.values["label"])
             return one.examine(change.pod).feasible
         if change.kind in ("add-label", "add-node", "uncordon-node"):
             edit = change.edits[0]

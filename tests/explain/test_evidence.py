@@ -19,7 +19,7 @@ def hosts(*names: str) -> list[Node]:
 
 
 def evidence(one: Scheduler, asked: Pod) -> list[list[str]]:
-    return [[fact.text for fact in group.evidence] for group in one.explain(asked).groups]
+    return [[fact.text for fact in group.evidence] for group in one.ask.explain(asked).groups]
 
 
 def claim(name: str, modes: str = "ReadWriteOnce", **spec: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_an_explanation_leaves_later_decisions_alone() -> None:
     wanted["matchExpressions"][0]["key"] = "zone"
     others = map(decode_object, (disk, bound_claim(), LOCAL, with_claim("p")))
     one = Scheduler(build_cluster([node("n1", labels={"zone": "a"}), *others]))
-    assert not one.explain(one.client.get(Pod, "p", "default")).examination.feasible
+    assert not one.ask.explain(one.client.get(Pod, "p", "default")).examination.feasible
     one.client.update(node("n1", labels={"zone": "b"}))
     one.sync()
     assert one.run().placements == {"default/p": "n1"}
@@ -108,7 +108,7 @@ def test_a_claim_that_one_pod_may_use() -> None:
 
 
 def pairs(one: Scheduler, asked: Pod) -> list[str]:
-    seen = one.explain(asked)
+    seen = one.ask.explain(asked)
     assert not seen.changes
     return [pair.text for pair in seen.pairs]
 

@@ -17,7 +17,7 @@ from moorage.kube import build_cluster, decode_object
 def explained(text: str, key: str = "default/new", **settings: Any) -> Explanation:
     """The explanation of a pod in a cluster of YAML documents."""
     objects = [decode_object(item) for item in yaml.safe_load_all(text) if item]
-    return Scheduler(build_cluster(objects), **settings).explain(key)
+    return Scheduler(build_cluster(objects), **settings).ask.explain(key)
 
 
 def facts(text: str, key: str = "default/new") -> dict[str, list[str]]:
@@ -714,7 +714,7 @@ def test_the_budgets_that_evictions_violate_are_named() -> None:
 def test_a_claim_that_asks_for_no_more_than_there_is() -> None:
     text = node("n1") + DRIVER + CAPACITY + pod("new", spec=USES)
     one = Scheduler(build_cluster([decode_object(item) for item in yaml.safe_load_all(text) if item]))
-    seen = one.explain("default/new")
+    seen = one.ask.explain("default/new")
     (change,) = document(seen)["changes"]
     assert change == {
         "kind": "smaller-claim",
@@ -725,6 +725,6 @@ def test_a_claim_that_asks_for_no_more_than_there_is() -> None:
         "from": "4Gi",
         "to": "3Gi",
     }
-    assert one.explain("default/new").feasible == [], "the claim is as it was"
+    assert one.ask.explain("default/new").feasible == [], "the claim is as it was"
     assert explained(text.replace("4Gi", "3Gi")).feasible == ["n1"]
     assert explained(text.replace("4Gi", "3073Mi")).feasible == []

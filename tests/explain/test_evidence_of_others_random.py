@@ -202,7 +202,7 @@ class Storage:
 
 def storage_case(seed: int) -> Counter[str]:
     storage = Storage(Random(seed))
-    explanation = storage.world.scheduler().explain(storage.asked)
+    explanation = storage.world.scheduler().ask.explain(storage.asked)
     checks = {"volume-limit": storage.check_limit, "claim": storage.check_claim}
     found = checked(explanation, storage.world, storage.asked, checks)
     for change in explanation.changes:
@@ -361,7 +361,7 @@ def lacking(terms: Iterable[PodAffinityTerm], labels: Mapping[str, str]) -> set[
 def neighbour_case(seed: int) -> Counter[str]:
     world = Neighbours(Random(seed))
     checks = {"pod": world.check_repelling, "missing-pod": world.check_missing}
-    explanation = world.world.scheduler().explain(world.asked)
+    explanation = world.world.scheduler().ask.explain(world.asked)
     found = checked(explanation, world.world, world.asked, checks)
     facts = [fact for group in explanation.groups for fact in group.evidence]
     found["near"] = sum(len(fact.facts()["near"]) for fact in facts if fact.kind == "missing-pod")
@@ -391,7 +391,7 @@ def feature_case(seed: int) -> Counter[str]:
         assert fact.nodes == sum(fact.name not in one for one in declared)
 
     world = World(nodes)
-    explanation = world.scheduler().explain(asked)
+    explanation = world.scheduler().ask.explain(asked)
     able = [one.name for one in nodes if {*needed} <= {*one.status.declared_features}]
     assert sorted(explanation.feasible) == able
     return checked(explanation, world, asked, {"feature": check})

@@ -165,7 +165,7 @@ def nodes_that_affinity_fits(explanation: Explanation, world: World, asked: Pod)
     has_spread = any(one.kind == "domain" for group in explanation.groups for one in group.evidence)
     fitting: set[str] = set()
     if has_spread:
-        labels = world.scheduler().explain(labels_alone)
+        labels = world.scheduler().ask.explain(labels_alone)
         by_labels = {"NodeAffinity", "PreFilter"}  # the latter for nodes that the pod does not name
         for node in world.nodes:
             verdicts = labels.node(node.name).verdicts
@@ -256,7 +256,7 @@ def checked_case(seed: int) -> Counter[str]:
     world, waiting = richer(random, random_world(random))
     asked = random_pod(random)
     asked = replace(asked, spec=replace(asked.spec, node_name="", priority=0))
-    return check(world.scheduler(*waiting).explain(asked), world, asked, waiting)
+    return check(world.scheduler(*waiting).ask.explain(asked), world, asked, waiting)
 
 
 @settings(max_examples=2000 if NIGHTLY else 12 * SHARE)

@@ -63,7 +63,7 @@ def objects(*others: Object, pods: list[Pod] | None = None) -> mo.Cluster:
 
 
 def explained(*others: Object, pods: list[Pod] | None = None, key: str = "default/p") -> Explanation:
-    return Scheduler(objects(*others, pods=pods)).explain(key)
+    return Scheduler(objects(*others, pods=pods)).ask.explain(key)
 
 
 def texts(found: Explanation) -> list[str]:
@@ -78,10 +78,10 @@ def places(cluster: mo.Cluster, change: HelpfulChange, key: str = "default/p") -
         stored = one.client.get(ResourceClaim, changed.name, changed.namespace)
         one.client.update(replace(stored, spec=changed.spec, status=changed.status))
     if change.kind == "add-node":
-        one.add_nodes(1, like=change.values["like"])
+        one.change.add_nodes(1, like=change.values["like"])
     one.sync()
     subject = change.pod if change.kind in ("drop", "lower-request") else one.client.get(Pod, "p", "default")
-    return len(one.explain(subject).feasible)
+    return len(one.ask.explain(subject).feasible)
 
 
 CASES: dict[str, tuple[list[Object], list[str]]] = {
@@ -338,7 +338,7 @@ def test_a_bound_pod_is_explained_without_its_devices() -> None:
     others = [claim("c", [request("r", 3)]), claim("d", [request("r", 1, f'{MODEL} == "y"')])]
     one = Scheduler(objects(*others, pods=pods))
     assert one.run().placements == {"default/p": "b", "default/q": "c"}
-    found = one.explain("default/p")
+    found = one.ask.explain("default/p")
     assert (found.bound_to, found.feasible) == ("b", ["b"])
     held = one.client.get(ResourceClaim, "c", "default").status
     assert held.allocation is not None
@@ -349,7 +349,7 @@ def test_a_bound_pod_is_explained_without_its_devices() -> None:
 def test_a_bound_pod_with_extended_resources() -> None:
     one = Scheduler(objects(pods=[pod("p", requests={EXTENDED: "3"})]))
     assert one.run().placements == {"default/p": "b"}
-    assert one.explain("default/p").feasible == ["b"]
+    assert one.ask.explain("default/p").feasible == ["b"]
 
 
 TEMPLATE = ResourceClaimTemplate(
@@ -366,10 +366,10 @@ def from_template(name: str) -> Pod:
 
 def test_a_pod_that_is_not_stored_gets_claims_of_its_templates() -> None:
     one = Scheduler(objects(TEMPLATE, pods=[]))
-    found = one.explain(from_template("new"))
+    found = one.ask.explain(from_template("new"))
     assert (found.feasible, found.skipped) == (["b"], "")
     assert one.client.list(ResourceClaim)[0] == []
-    missing = Scheduler(objects(pods=[])).explain(from_template("new"))
+    missing = Scheduler(objects(pods=[])).ask.explain(from_template("new"))
     assert missing.message == ('0/3 nodes are available: pod "default/new": ResourceClaim not created yet.')
     assert missing.skipped
 
@@ -377,14 +377,14 @@ def test_a_pod_that_is_not_stored_gets_claims_of_its_templates() -> None:
 def test_a_bound_pod_keeps_the_claims_of_its_templates() -> None:
     one = Scheduler(objects(TEMPLATE, pods=[from_template("p")]))
     assert one.run().placements == {"default/p": "b"}
-    assert one.explain("default/p").feasible == ["b"]
+    assert one.ask.explain("default/p").feasible == ["b"]
 
 
 def test_an_explanation_changes_nothing() -> None:
     others = [claim("c", [request("r", 3)]), holding("one", "d0", node="b")]
     pods = [asking("p"), asking("q", "d")]
     one = Scheduler(objects(*others, claim("d", [request("r", 2)]), pods=pods))
-    assert not one.explain("default/p").feasible
+    assert not one.ask.explain("default/p").feasible
     assert one.run().placements == {"default/q": "b"}
 
 

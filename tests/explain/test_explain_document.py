@@ -34,7 +34,7 @@ NEED = {
 
 def test_the_document_has_its_fields_in_order() -> None:
     one = scheduler(node("a", cpu=1), node("b", cpu=1, taints=[SPOT]))
-    made = document(one.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"})), nodes=["a"])
+    made = document(one.ask.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"})), nodes=["a"])
     assert " ".join(made) == FIELDS
     assert (made["apiVersion"], made["kind"], made["pod"]) == (API_VERSION, "Explanation", "default/p")
     assert made["groups"][0] == {
@@ -81,7 +81,7 @@ def test_every_kind_of_change_in_the_document() -> None:
         node("a", taints=[SPOT], labels={"d": "x"}), node("b"), node("c", labels={"d": "x"}, pods="1", cpu=2)
     )
     one.cache.add_pod(pod("held", on="c"))
-    made = document(one.explain(pod("p", containers=(spare,), node_selector={"d": "x"})))["changes"]
+    made = document(one.ask.explain(pod("p", containers=(spare,), node_selector={"d": "x"})))["changes"]
     assert [{key: change[key] for key in list(change)[3:]} for change in made] == [
         {"toleration": {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}},
         {"node": "a", "eligibleNodes": 1},
@@ -93,7 +93,7 @@ def test_every_kind_of_change_in_the_document() -> None:
 
 def test_large_clusters_stay_readable() -> None:
     one = scheduler(*(node(f"n{at}", cpu=1 + at % 2) for at in range(400)))
-    seen = one.explain(pod("p", requests={"cpu": 2}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 2}))
     made = document(seen, limit=4)
     assert (made["groups"][0]["nodes"], made["groups"][0]["names"]) == (200, ["n0", "n2", "n4"])
     assert len(made["ranking"]) == 4
@@ -103,7 +103,7 @@ def test_large_clusters_stay_readable() -> None:
 
 def test_needs_that_few_nodes_have_are_left_out() -> None:
     taints = [[Taint(key=f"k{at}", effect="NoSchedule")] for at in range(30)]
-    seen = scheduler(*(node(f"n{at}", taints=each) for at, each in enumerate(taints))).explain(pod("p"))
+    seen = scheduler(*(node(f"n{at}", taints=each) for at, each in enumerate(taints))).ask.explain(pod("p"))
     (group,) = document(seen)["groups"]
     assert (len(group["needs"]), group["otherNeeds"]) == (20, 10)
     (group,) = document(seen, limit=None)["groups"]
@@ -112,16 +112,16 @@ def test_needs_that_few_nodes_have_are_left_out() -> None:
 
 def test_pre_filter_in_the_document() -> None:
     one = scheduler(node("a"), node("b"))
-    narrowed = document(one.explain(pod("p", affinity=pinned("b"))))["preFilter"]
+    narrowed = document(one.ask.explain(pod("p", affinity=pinned("b"))))["preFilter"]
     assert narrowed == {"plugins": ["NodeAffinity"], "code": "Success", "reasons": [], "nodeNames": ["b"]}
-    torn = document(one.explain(pod("p", affinity=named(("a", "b")))))["preFilter"]
+    torn = document(one.ask.explain(pod("p", affinity=named(("a", "b")))))["preFilter"]
     assert (torn["plugins"], torn["reasons"]) == (["NodeAffinity"], ["pod affinity terms conflict"])
 
 
 def test_preemption_in_the_document() -> None:
     low = [pod(f"low-{name}", on=name, requests={"cpu": 4}, priority=at) for at, name in enumerate("ab")]
     one = scheduler(node("a"), node("b"), *low)
-    seen = document(one.explain(pod("p", requests={"cpu": 2}, priority=9)))["preemption"]
+    seen = document(one.ask.explain(pod("p", requests={"cpu": 2}, priority=9)))["preemption"]
     victims = [
         {"pod": f"default/low-{name}", "priority": at, "startTime": None} for at, name in enumerate("ab")
     ]
@@ -146,11 +146,11 @@ def test_preemption_in_the_document() -> None:
         "tied": ["a"],
         "raisedPriority": None,
     }
-    short = document(one.explain(pod("p", requests={"cpu": 2}, priority=9)), limit=1)["preemption"]
+    short = document(one.ask.explain(pod("p", requests={"cpu": 2}, priority=9)), limit=1)["preemption"]
     assert (len(short["candidates"]), short["otherCandidates"]) == (1, 1)
     never = pod("p", requests={"cpu": 2}, priority=9, preemption_policy="Never")
-    seen = document(one.explain(never))["preemption"]
+    seen = document(one.ask.explain(never))["preemption"]
     assert (seen["message"], seen["chosen"]) == ("not eligible due to preemptionPolicy=Never.", None)
-    equal = document(one.explain(pod("p", requests={"cpu": 2}, priority=1)))["preemption"]
+    equal = document(one.ask.explain(pod("p", requests={"cpu": 2}, priority=1)))["preemption"]
     assert equal["rejected"] == {"No preemption victims found for incoming pod": 1}
-    assert document(one.explain(pod("p")))["preemption"] is None, "it is only asked where nothing fits"
+    assert document(one.ask.explain(pod("p")))["preemption"] is None, "it is only asked where nothing fits"

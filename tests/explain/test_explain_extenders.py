@@ -16,7 +16,7 @@ BUSY = [node("idle"), node("busy", memory="64Gi")]
 def test_what_an_extender_rejects_is_a_verdict() -> None:
     answer = {"NodeNames": ["b"], "FailedNodes": {"a": "no gpu"}}
     with ExtenderServer(filter=answer) as server:
-        seen = scheduler(of(server.url, "filter")).explain(pod("p"))
+        seen = scheduler(of(server.url, "filter")).ask.explain(pod("p"))
     assert seen.feasible == ["b"]
     reasons = {
         group.nodes[0]: [(status.plugin, status.reasons) for status in group.verdicts]
@@ -38,7 +38,7 @@ def test_what_an_extender_rejects_is_a_verdict() -> None:
 def test_nothing_that_the_filters_see_would_help_where_extenders_reject_all() -> None:
     with ExtenderServer(filter=only()) as server:
         one = scheduler(of(server.url, "filter"), pods=[pod("p")])
-        seen = one.explain("default/p")
+        seen = one.ask.explain("default/p")
         message = one.run().unschedulable["default/p"].message
     assert (seen.feasible, seen.changes, seen.conflicts, seen.preemption) == ([], [], [], None)
     assert message.startswith(seen.message)
@@ -58,7 +58,7 @@ def test_the_ranking_is_that_of_a_run(as_names: bool) -> None:
     with ExtenderServer(**verbs, prioritize=scores(busy=1)) as server:
         config = of(server.url, "filter", "prioritize", weight=3, nodeCacheCapable=as_names)
         one = scheduler(config, nodes=BUSY, pods=[*there, pod("p", requests={"cpu": "500m"})])
-        seen = one.explain("default/p")
+        seen = one.ask.explain("default/p")
         nodes = one.run().placements
     assert seen.ranking(1)[0].node == nodes["default/p"]
     (answer,) = seen.extenders
@@ -69,7 +69,7 @@ def test_the_ranking_is_that_of_a_run(as_names: bool) -> None:
 
 def test_an_extender_without_an_answer_is_named_and_left_out() -> None:
     with ExtenderServer(filter=HangUp()) as server:
-        seen = scheduler(of(server.url, "filter")).explain(pod("p"))
+        seen = scheduler(of(server.url, "filter")).ask.explain(pod("p"))
     (answer,) = seen.extenders
     assert answer.text.startswith(f"without extender {server.url}: ")
     assert answer.text.endswith("; verdicts and ranking ignore it; preemption does not ask it")
@@ -78,7 +78,7 @@ def test_an_extender_without_an_answer_is_named_and_left_out() -> None:
 
 def test_no_node_is_left_for_an_extender() -> None:
     with ExtenderServer(filter=only("a")) as server:
-        seen = scheduler(of(server.url, "filter")).explain(pod("p", requests={"cpu": 99}))
+        seen = scheduler(of(server.url, "filter")).ask.explain(pod("p", requests={"cpu": 99}))
     assert [answer.text for answer in seen.extenders] == [
         f"extender {server.url} is not asked: no node is left for it"
     ]

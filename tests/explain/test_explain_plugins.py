@@ -37,7 +37,7 @@ def scheduler(*nodes: Node) -> Scheduler:
 
 def test_each_filter_speaks_for_itself() -> None:
     one = scheduler(node("a", taints=[SPOT]), node("b"), node("c", labels={"rack": "1"}))
-    seen = one.explain(pod("p", requests={"cpu": 9}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 9}))
     assert [(group.nodes, [status.plugin for status in group.verdicts]) for group in seen.groups] == [
         (["c"], ["NodeResourcesFit"]),
         (["b"], ["NodeResourcesFit", "Racked"]),
@@ -48,21 +48,21 @@ def test_each_filter_speaks_for_itself() -> None:
 
 
 def test_a_plugin_says_what_it_compared() -> None:
-    (group,) = scheduler(node("a"), node("b")).explain(pod("p")).to_dict()["groups"]
+    (group,) = scheduler(node("a"), node("b")).ask.explain(pod("p")).to_dict()["groups"]
     told = {"kind": "rack", "name": "of any kind", "nodes": 2, "text": "rack of any kind", "racks": 0}
     assert (group["needs"], group["blockers"]) == ([told], [])
 
 
 def test_changes_are_confirmed_by_every_filter() -> None:
     one = scheduler(node("a", cpu=8), node("b", cpu=2, labels={"rack": "1"}))
-    seen = one.explain(pod("p", requests={"cpu": 4}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 4}))
     assert [(change.text, change.feasible_nodes) for change in seen.changes] == [
         ("lower the cpu request of container c from 4 to 2", 1)
     ]
 
 
 def test_what_no_change_of_the_pod_can_help() -> None:
-    seen = scheduler(node("a"), node("b")).explain(pod("p"))
+    seen = scheduler(node("a"), node("b")).ask.explain(pod("p"))
     assert (seen.changes, seen.conflicts) == ([], [])
     assert seen.blocked == "0/2 nodes are available: 2 not in a rack."
 
@@ -70,7 +70,9 @@ def test_what_no_change_of_the_pod_can_help() -> None:
 @pytest.mark.parametrize("cpu", [1, 9])
 def test_a_filter_that_fails(cpu: int) -> None:
     unlucky = node("a", cpu=4, labels={"rack": "13"})
-    seen = scheduler(unlucky, node("b", cpu=2, labels={"rack": "1"})).explain(pod("p", requests={"cpu": cpu}))
+    seen = scheduler(unlucky, node("b", cpu=2, labels={"rack": "1"})).ask.explain(
+        pod("p", requests={"cpu": cpu})
+    )
     if cpu == 1:
         assert seen.message.endswith('plugin "Racked" raised RuntimeError: bad luck')
         assert (seen.feasible, seen.changes, seen.groups) == ([], [], [])

@@ -29,7 +29,7 @@ def scheduler(*nodes: Node, pods: list[Pod] | None = None) -> Scheduler:
 
 
 def texts(one: Scheduler, asked: Pod) -> list[tuple[str, int]]:
-    return [(change.text, change.feasible_nodes) for change in one.explain(asked).changes]
+    return [(change.text, change.feasible_nodes) for change in one.ask.explain(asked).changes]
 
 
 # ---- verdicts, groups, needs -----------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_all_that_a_node_lacks() -> None:
         ports=[port(80, "10.0.0.9"), port(81, "10.0.0.2"), port(82)],
         node_selector={"disk": "ssd", "rack": "r1"},
     )
-    assert needs(one.explain(asked), "a") == [
+    assert needs(one.ask.explain(asked), "a") == [
         "cordoned (node.kubernetes.io/unschedulable:NoSchedule)",
         "untolerated taint spot=yes:NoSchedule",
         "label disk=ssd",
@@ -57,13 +57,13 @@ def test_all_that_a_node_lacks() -> None:
         "500m more cpu",
         "832Mi more memory",
     ]
-    assert needs(one.explain(asked), "b") == []
+    assert needs(one.ask.explain(asked), "b") == []
     with pytest.raises(KeyError):
-        one.explain(asked).node("c")
+        one.ask.explain(asked).node("c")
 
 
 def test_of_several_terms_the_nearest_one_is_lacking() -> None:
-    seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("b", "c"), ("b",))))
+    seen = scheduler(node("a"), node("b")).ask.explain(pod("p", affinity=named(("b", "c"), ("b",))))
     assert needs(seen, "a") == ["label metadata.name In [b]"]
 
 
@@ -90,14 +90,14 @@ def near(key: str, side: str = "podAffinity") -> Json:
 
 
 def test_labels_of_a_term_that_a_node_lacks() -> None:
-    seen = scheduler(node("a", labels={"disk": "ssd"})).explain(
+    seen = scheduler(node("a", labels={"disk": "ssd"})).ask.explain(
         pod("p", affinity=on_labels({"disk": "ssd", "rack": "r"}))
     )
     assert needs(seen, "a") == ["label rack In [r]"]
 
 
 def test_the_table_has_no_rank_and_no_total_where_the_pod_does_not_fit() -> None:
-    seen = scheduler(node("a"), node("small", cpu=1)).explain(pod("p", requests={"cpu": 2}))
+    seen = scheduler(node("a"), node("small", cpu=1)).ask.explain(pod("p", requests={"cpu": 2}))
     table = seen.table().to_dict()
     assert (table["node"], table["rank"]) == (["a", "small"], [1, 0])
     assert table["total"] == [seen.ranking()[0].total, 0]
@@ -106,7 +106,7 @@ def test_the_table_has_no_rank_and_no_total_where_the_pod_does_not_fit() -> None
 
 def test_ranks_are_those_of_the_totals() -> None:
     one = scheduler(node("a", cpu=4), node("b", cpu=8), node("c", cpu=4), node("d", cpu=1))
-    seen = one.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"}))
     assert [(row.rank, row.node) for row in seen.ranking()] == [(1, "b"), (2, "a"), (2, "c")]
     best = seen.ranking(1)
     assert [row.node for row in best] == seen.examination.best
@@ -120,7 +120,7 @@ def test_ranks_are_those_of_the_totals() -> None:
 
 
 def test_nodes_that_pre_filter_leaves_out() -> None:
-    seen = scheduler(node("a"), node("b", cpu=1), node("c")).explain(
+    seen = scheduler(node("a"), node("b", cpu=1), node("c")).ask.explain(
         pod("p", affinity=pinned("b"), requests={"cpu": 2})
     )
     assert [(group.nodes, group.verdicts[0].plugin) for group in seen.groups] == [
@@ -135,7 +135,7 @@ def test_nodes_that_pre_filter_leaves_out() -> None:
 
 
 def test_a_rejection_by_pre_filter_is_every_nodes() -> None:
-    seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("a", "b"))))
+    seen = scheduler(node("a"), node("b")).ask.explain(pod("p", affinity=named(("a", "b"))))
     assert seen.message == "0/2 nodes are available: pod affinity terms conflict."
     assert [(group.nodes, group.verdicts[0].message()) for group in seen.groups] == [
         (["a", "b"], "pod affinity terms conflict")
@@ -151,23 +151,23 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
     big = pod("big", on="a", requests={"cpu": 4}, ports=[port(80)])
     one = scheduler(node("a"), node("b"), pods=[big, pod("other", on="b", requests={"cpu": 1})])
     for asked in (big, "default/big"):
-        seen = one.explain(asked)
+        seen = one.ask.explain(asked)
         assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
         assert needs(seen, "b") == ["1 more cpu"]
     assert one.cache.get_pod(big).spec.node_name == "a"
-    assert one.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
+    assert one.ask.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
 
 
 def test_an_assumed_pod_too() -> None:
     one = scheduler(node("a"))
     assert schedule_one(one.context, pod("p", requests={"cpu": 4})).node == "a"
-    seen = one.explain(pod("p", requests={"cpu": 4}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 4}))
     assert (seen.bound_to, seen.feasible) == ("a", ["a"])
     assert one.cache.is_assumed_pod(pod("p"))
 
 
 def test_a_cluster_without_nodes_has_no_changes_to_offer() -> None:
-    seen = scheduler().explain(pod("p", requests={"cpu": 1}))
+    seen = scheduler().ask.explain(pod("p", requests={"cpu": 1}))
     assert (seen.message, seen.order, seen.groups, seen.changes) == (
         "no nodes available to schedule pods",
         [],
@@ -177,7 +177,7 @@ def test_a_cluster_without_nodes_has_no_changes_to_offer() -> None:
 
 
 def test_a_cycle_that_fails_with_an_error() -> None:
-    seen = scheduler(node("a"), node("b")).explain(MALFORMED)
+    seen = scheduler(node("a"), node("b")).ask.explain(MALFORMED)
     assert seen.message.startswith('running PreScore plugin "NodeAffinity": ')
     assert (seen.ranking(), seen.changes, seen.conflicts) == ([], [], [])
 
@@ -194,10 +194,10 @@ def test_changes_come_by_kind_then_by_amount() -> None:
         ("tolerate spot=yes:NoSchedule", 1),
         ("remove the taint spot=yes:NoSchedule from node a", 1),
     ]
-    amounts = [change.amount for change in one.explain(asked).changes]
+    amounts = [change.amount for change in one.ask.explain(asked).changes]
     assert amounts == [0.25, 0.25, 0.0, 0.0]
     one = scheduler(node("b", cpu=2), node("d", memory="7Gi"))
-    changes = one.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
+    changes = one.ask.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
     assert [(change.values["resource"], change.amount) for change in changes] == [
         ("memory", 0.125),
         ("cpu", 0.5),
@@ -207,7 +207,7 @@ def test_changes_come_by_kind_then_by_amount() -> None:
 def test_one_toleration_covers_taints_of_one_key() -> None:
     both = [Taint(key=NOT_READY, effect="NoSchedule"), Taint(key=NOT_READY, effect="NoExecute")]
     one = scheduler(node("a", taints=both), node("b", taints=[*both, SPOT]))
-    seen = one.explain(pod("p"))
+    seen = one.ask.explain(pod("p"))
     found = [change for change in seen.changes if change.kind == "add-toleration"]
     assert [(change.text, change.feasible_nodes) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
     assert found[0].pod.spec.tolerations == (Toleration(key=NOT_READY, operator="Equal"),)
@@ -222,7 +222,7 @@ def test_too_many_pods_ask_for_another_node() -> None:
     held = [pod("b0", on="small"), pod("b1", on="large")]
     small = node("small", cpu=2, pods="1", labels={"kubernetes.io/hostname": "small", "x": "y"})
     one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
-    (change,) = one.explain(pod("p", requests={"cpu": 1})).changes
+    (change,) = one.ask.explain(pod("p", requests={"cpu": 1})).changes
     assert (change.kind, change.values["like"], change.feasible_nodes) == ("add-node", "small", 1)
     new = change.edits[0].change(None)
     assert new.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
@@ -232,7 +232,7 @@ def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
     taints = [Taint(key=NOT_READY, effect="NoSchedule"), SPOT]
     one = scheduler(node("a", taints=taints, unschedulable=True))
     spot = Toleration(key="spot", operator="Exists")
-    (change,) = [c for c in one.explain(pod("p", tolerations=(spot,))).changes if c.kind == "add-node"]
+    (change,) = [c for c in one.ask.explain(pod("p", tolerations=(spot,))).changes if c.kind == "add-node"]
     new = change.edits[0].change(None)
     assert (new.spec.taints, new.spec.unschedulable) == ((SPOT,), False)
 
@@ -243,23 +243,23 @@ def test_a_node_can_join_the_domain_that_it_lacks() -> None:
     held = [pod("web", on="a", labels=labels)]
     one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), pods=held)
     asked = pod("p", labels=labels, topologySpreadConstraints=[spread | WEB])
-    assert [change.text for change in one.explain(asked).changes] == [
+    assert [change.text for change in one.ask.explain(asked).changes] == [
         "drop topology-spread rack (maxSkew 1)",
         "add a node like a (4 cpu, 8Gi memory), with rack=another",
     ]
     one.cache.remove_pod(held[0])
     one.cache.add_pod(pod("db", on="a"))
-    (label, *_) = one.explain(asked).changes
+    (label, *_) = one.ask.explain(asked).changes
     assert (label.text, label.values["eligibleNodes"]) == ("label node b with rack=r1", 2)
 
 
 def test_only_so_much_is_tried() -> None:
     kinds = [{"taints": [Taint(key=f"k{at}", effect="NoSchedule")]} for at in range(40)]
     tainted = scheduler(*(node(f"n{at}", pods="1", **each) for at, each in enumerate(kinds)))
-    changes = tainted.explain(pod("p")).changes
+    changes = tainted.ask.explain(pod("p")).changes
     assert [change.kind for change in changes] == ["add-toleration"] * 32 + ["remove-taint"] * 32
     asked = pod("p", node_selector={"disk": "ssd"}, affinity=near(ZONE, "podAntiAffinity"))
-    (label, *_) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
+    (label, *_) = scheduler(*(node(f"n{at}") for at in range(40))).ask.explain(asked).changes
     assert (label.text, label.values["eligibleNodes"]) == ("label node n0 with disk=ssd", 32)
 
 
@@ -268,7 +268,7 @@ def test_the_labels_of_all_keys_share_one_limit(others: int, labels: list[str]) 
     both = {"disk": "ssd", "rack": "r1"}
     asked = pod("p", node_selector=both, affinity=near(ZONE, "podAntiAffinity"))
     nodes = [node(f"n{at}", labels={"rack": "r1"}) for at in range(others)]
-    changes = scheduler(*nodes, node("m", labels={"disk": "ssd"})).explain(asked).changes
+    changes = scheduler(*nodes, node("m", labels={"disk": "ssd"})).ask.explain(asked).changes
     assert [one.text.rpartition(" ")[2] for one in changes if one.kind == "add-label"] == labels
 
 
@@ -276,7 +276,7 @@ def test_the_largest_domains_are_tried_and_of_equal_ones_the_first_by_name() -> 
     racks = [node(f"n{at}", labels={"rack": f"r{at}"}, pods="1") for at in (5, 1, 2, 3, 4)]
     web = [pod(f"web{at}", on=f"n{at}", labels={"app": "web"}) for at in (4, 5)]
     asked = pod("p", requests={"cpu": 1}, affinity=near("rack"))
-    changes = scheduler(*racks, node("free"), pods=web).explain(asked).changes
+    changes = scheduler(*racks, node("free"), pods=web).ask.explain(asked).changes
     assert [one.text for one in changes if one.kind == "add-label"] == ["label node free with rack=r4"]
 
 
@@ -285,7 +285,9 @@ def test_so_many_kinds_of_new_nodes_are_tried(kinds: int, is_found: bool) -> Non
     small = [node(f"n{at}", cpu=2, taints=[Taint(key=f"k{at}", effect="NoSchedule")]) for at in range(kinds)]
     full = pod("full", on="large", requests={"cpu": 4})
     changes = (
-        scheduler(*small, node("large", cpu=4), pods=[full]).explain(pod("p", requests={"cpu": 2})).changes
+        scheduler(*small, node("large", cpu=4), pods=[full])
+        .ask.explain(pod("p", requests={"cpu": 2}))
+        .changes
     )
     assert ("add-node" in [one.kind for one in changes]) == is_found
 
@@ -293,10 +295,10 @@ def test_so_many_kinds_of_new_nodes_are_tried(kinds: int, is_found: bool) -> Non
 def test_a_host_port_can_be_dropped() -> None:
     one = scheduler(node("a"), pods=[pod("web", on="a", ports=[port(80)])])
     asked = pod("p", ports=[port(80), port(443)])
-    (_, drop) = one.explain(asked).changes
+    (_, drop) = one.ask.explain(asked).changes
     assert drop.text == "drop host-port 80/TCP"
     assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 443]
-    (_, drop) = one.explain(replace(asked, spec=replace(asked.spec, host_network=True))).changes
+    (_, drop) = one.ask.explain(replace(asked, spec=replace(asked.spec, host_network=True))).changes
     assert drop.text == "drop host-network (80/TCP, 443/TCP)"
     assert not drop.pod.spec.host_network
     assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 0]
@@ -334,7 +336,7 @@ def test_very_many_taints_count_as_one_constraint() -> None:
     nodes = [
         node(f"n{at}", cpu=1, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
     ]
-    (first, second) = scheduler(*nodes).explain(pod("p", requests={"cpu": 2})).conflicts
+    (first, second) = scheduler(*nodes).ask.explain(pod("p", requests={"cpu": 2})).conflicts
     assert ([each.text for each in first], [each.text for each in second]) == (
         ["request cpu"],
         ["taint every taint"],
@@ -353,7 +355,7 @@ def test_an_explanation_changes_no_later_decision() -> None:
 
     untouched, asked = world(), world()
     for name in ("big", "p0", "held"):
-        asked.explain(f"default/{name}")
+        asked.ask.explain(f"default/{name}")
     assert asked.cache.state.log.head == untouched.cache.state.log.head
     assert len(asked.cache.state.ledger) == len(untouched.cache.state.ledger)
     assert asked.context.view_order() == untouched.context.view_order()
@@ -373,28 +375,28 @@ def test_a_workload_is_explained_by_its_first_pod_without_a_node() -> None:
     listed: list[Pod] = one.client.list(Pod)[0]
     (waiting,) = (each for each in listed if not each.spec.node_name)
     for name in ("deploy/web", "deployment.apps/web", "deploy/default/web"):
-        assert one.explain(name).pod.key == waiting.key
-    assert one.explain(f"pod/{waiting.name}").pod.key == waiting.key
+        assert one.ask.explain(name).pod.key == waiting.key
+    assert one.ask.explain(f"pod/{waiting.name}").pod.key == waiting.key
     (owner,) = waiting.metadata.owner_references
-    assert one.explain(f"rs/{owner.name}").pod.key == waiting.key
-    assert one.explain("job/once").pod.key.startswith("default/once-")
+    assert one.ask.explain(f"rs/{owner.name}").pod.key == waiting.key
+    assert one.ask.explain("job/once").pod.key.startswith("default/once-")
 
 
 def test_a_pod_precedes_a_workload_of_that_name() -> None:
     namesake = make("Pod", "web", {"containers": [{"name": "c"}]}, metadata={"namespace": "deploy"})
     one = Scheduler(build_cluster([machine("a"), replicas("Deployment", "web", 1), namesake]))
-    assert one.explain("deploy/web").pod.key == "deploy/web"
+    assert one.ask.explain("deploy/web").pod.key == "deploy/web"
 
 
 @pytest.mark.parametrize("name", ["deploy/web", "nothing/web", "web", "pod/web", "deploy/n/web"])
 def test_a_name_that_nothing_has(name: str) -> None:
     with pytest.raises(NotFoundError):
-        scheduler(node("a")).explain(name)
+        scheduler(node("a")).ask.explain(name)
 
 
 def test_dry_runs_of_preemption_end_with_enough_candidates() -> None:
     nodes = [node(f"n{at}", cpu=1) for at in range(150)]
     victims = [pod(f"v{at}", on=f"n{at}", requests={"cpu": 1}) for at in range(150)]
-    found = scheduler(*nodes, pods=victims).explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
+    found = scheduler(*nodes, pods=victims).ask.explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
     assert found is not None
     assert len(found.dry_run.candidates) == 100

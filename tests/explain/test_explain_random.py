@@ -38,7 +38,7 @@ Case = tuple[World, Pod, Explanation]
 def made(seed: int) -> Case:
     random = Random(seed)
     world, pending = random_world(random), random_pod(random)
-    return world, pending, world.scheduler().explain(pending)
+    return world, pending, world.scheduler().ask.explain(pending)
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -171,7 +171,7 @@ def priority_is_raised(seed: int) -> bool:
     loose = {"node_name": "", "node_selector": None, "affinity": None, "topology_spread_constraints": ()}
     tolerant = (Toleration(operator="Exists"),)
     pending = with_spec(pending, priority=random.choice((0, 3)), tolerations=tolerant, **loose)
-    raised = world.scheduler().explain(pending).raised_priority
+    raised = world.scheduler().ask.explain(pending).raised_priority
     if raised is None:
         return False
     for priority, victims in (raised.priority, raised.victims), (raised.priority - 1, ()):

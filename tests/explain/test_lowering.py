@@ -90,7 +90,7 @@ def test_an_explanation_lowers_what_counts_under_its_gates() -> None:
     whole = with_containers(container("a", {"cpu": "3"}), resources=own)
     gates = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}
     one = Scheduler(Cluster(nodes=[node("n", cpu=2)]), feature_gates=gates)
-    (change,) = [each for each in one.explain(whole).changes if each.values.get("resource") == "cpu"]
+    (change,) = [each for each in one.ask.explain(whole).changes if each.values.get("resource") == "cpu"]
     assert change.text == "lower the cpu request of container a from 3 to 2"
 
 

@@ -59,7 +59,7 @@ def fits_with_one_more(
     """The nodes that the pod fits after the command's change and the pods that come with the node."""
     scheduler = world.scheduler()
     before = set(scheduler.pods.pending)
-    scheduler.add_nodes(1, like, labels=labels)
+    scheduler.change.add_nodes(1, like, labels=labels)
     came = [one for key, one in scheduler.pods.pending.items() if key not in before]
     scheduler.schedule_pods([replace(p, spec=replace(p.spec, preemption_policy="Never")) for p in came])
     return scheduler.examine(pending).feasible
@@ -81,7 +81,7 @@ def test_each_offered_node_added_by_the_command_has_the_promised_effect(seed: in
     random = Random(seed)
     bare, pending = random_world(random), random_pod(random)
     world = World(bare.nodes, bare.bound, random_daemons(random))
-    explanation = world.scheduler().explain(pending)
+    explanation = world.scheduler().ask.explain(pending)
     nodes = offered(explanation)
     for one in nodes:
         fits = fits_with_one_more(world, pending, one.values["like"], one.values.get("label", {}))
@@ -96,9 +96,9 @@ def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:
     chosen = {"disk": "x"}
     asks = pod("p", requests={"cpu": "3500m"}, node_selector=chosen)
     labels = [
-        each.text for each in World([one]).scheduler().explain(asks).changes if each.kind == "add-label"
+        each.text for each in World([one]).scheduler().ask.explain(asks).changes if each.kind == "add-label"
     ]
     assert labels == ["label node a with disk=x"]
     daemons = [daemon_set("d", asking("600m", node_selector=chosen))]
-    found = World([one], (), daemons).scheduler().explain(asks).changes
+    found = World([one], (), daemons).scheduler().ask.explain(asks).changes
     assert "add-label" not in {each.kind for each in found}

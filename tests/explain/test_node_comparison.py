@@ -19,7 +19,7 @@ THERE = [pod("t", on="busy", requests={"cpu": 6})]
 
 def test_a_node_that_is_behind() -> None:
     one = Scheduler(Cluster(nodes=NODES, pods=[*THERE, pod("p", requests={"cpu": 1})]))
-    seen = one.explain("default/p")
+    seen = one.ask.explain("default/p")
     found = seen.node("busy").comparison
     assert found is not None
     assert seen.node("idle").comparison is None
@@ -32,7 +32,7 @@ def test_a_node_that_is_behind() -> None:
 
 def test_equal_totals_and_nodes_that_do_not_fit() -> None:
     one = Scheduler(Cluster(nodes=[node("a"), node("b"), node("c", cpu=0)]))
-    seen = one.explain(pod("p", requests={"cpu": 1}))
+    seen = one.ask.explain(pod("p", requests={"cpu": 1}))
     found = seen.node("b").comparison
     assert found is not None
     assert found.text == "b has the total of a: the order among equal ones decides"
@@ -41,7 +41,9 @@ def test_equal_totals_and_nodes_that_do_not_fit() -> None:
 
 def test_a_pod_is_compared_with_the_node_that_it_is_on() -> None:
     bound = pod("p", on="busy", requests={"cpu": 1})
-    found = Scheduler(Cluster(nodes=NODES, pods=[*THERE, bound])).explain("default/p").node("idle").comparison
+    found = (
+        Scheduler(Cluster(nodes=NODES, pods=[*THERE, bound])).ask.explain("default/p").node("idle").comparison
+    )
     assert found is not None
     ahead = found.other_total - found.chosen_total
     assert found.text == f"idle is {ahead} ahead of busy: the pod was placed before, and is not moved"
@@ -71,19 +73,19 @@ def test_a_search_that_ends_before_the_best_node() -> None:
 def test_a_weight_that_would_turn_it_does(seed: int) -> None:
     random = Random(seed)
     world, asked = random_world(random), random_pod(random)
-    seen = world.scheduler().explain(asked)
+    seen = world.scheduler().ask.explain(asked)
     for name in seen.feasible:
         comparison = seen.node(name).comparison
         for plugin, weight in comparison.turning.items() if comparison is not None else ():
             profile = Profile(default_profile().plugins, weight_overrides={plugin: weight})
-            assert world.scheduler(profile=profile).explain(asked).examination.best == [name]
+            assert world.scheduler(profile=profile).ask.explain(asked).examination.best == [name]
 
 
 def test_some_of_these_clusters_have_weights_that_would_turn_it() -> None:
     def turns(seed: int) -> bool:
         random = Random(seed)
         world, asked = random_world(random), random_pod(random)
-        seen = world.scheduler().explain(asked)
+        seen = world.scheduler().ask.explain(asked)
         found = (seen.node(name).comparison for name in seen.feasible)
         return any(one is not None and one.turning for one in found)
 

@@ -79,7 +79,7 @@ def test_what_comes_before_a_pod_is_on_nodes() -> None:
     assert (alone.feasible, alone.situation) == (["a"], Situation("alone", 0, 1))
     after = explain_after_run(make, ["default/first"])["default/first"]
     assert (after.feasible, after.situation) == (["a"], Situation("after-run", 0, 1, "a"))
-    assert make().explain("default/late").situation == Situation("now")
+    assert make().ask.explain("default/late").situation == Situation("now")
 
 
 def test_a_pod_that_comes_again_is_explained_as_it_was_when_it_came_last() -> None:

@@ -132,7 +132,7 @@ def test_an_autoscaler_keeps_to_its_bounds() -> None:
     scaler = parts["Autoscaler"](scheduler, [parts["Group"](mo.read_object(node, mo.Node), 1, 3)])
     assert scaler.step() == ["n: 2 more"]
     assert (len(scheduler.pods.pending), scaler.step()) == (2, [])  # at its maximum
-    scheduler.delete("pod/p0", "pod/p1", "pod/p2", "pod/p3", "pod/p4")
+    scheduler.change.delete("pod/p0", "pod/p1", "pod/p2", "pod/p3", "pod/p4")
     assert len(scaler.step()) == 2
     assert len(scheduler.client.list(mo.Node)[0]) == 1
 

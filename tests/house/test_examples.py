@@ -298,7 +298,7 @@ def test_the_group_that_is_disrupted_whole_loses_all_pods() -> None:
     scheduler = with_groups({"whole": 2}, "ab")
     assert len(scheduler.run().placements) == 2
     value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
-    scheduler.apply([value | {"value": 9}, asking("high", priorityClassName="urgent")])
+    scheduler.change.apply([value | {"value": 9}, asking("high", priorityClassName="urgent")])
     assert scheduler.run().evicted.keys() == {"team-a/whole-0", "team-a/whole-1"}
 
 

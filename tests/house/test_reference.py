@@ -187,8 +187,8 @@ def test_the_lists_of_names_lead_to_their_headings(page: Path) -> None:
 
 def test_a_name_is_listed_with_its_first_sentence(doors: ModuleType) -> None:
     lines = list(doors.reference("moorage"))
-    members = next(line for line in lines if line.startswith("Members: ") and "#schedulerprovision" in line)
-    assert "[`explain`](#schedulerexplain)" in members
+    members = next(line for line in lines if line.startswith("Members: ") and "#questionsprovision" in line)
+    assert "[`explain`](#questionsexplain)" in members
     assert any(line.startswith("| [`Quantity`](#mooragequantity) | A fixed-point number") for line in lines)
 
 

@@ -11,7 +11,7 @@ import pytest
 from moorage import Scheduler
 from moorage.kube import Pod
 from moorage.store import ObjectStore
-from tests.doors.cluster import scheduler as module
+from tests.doors.engine import scheduler_state as module
 from tests.doors.live import collection
 from tests.leaks.test_leaks import blocks, resident
 from tests.make import manifest, node, owned, pod

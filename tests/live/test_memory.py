@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.cluster import FEW_CLASSES
+from tests.doors.engine import scheduler_state
 from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.followed_pods import FollowedPods
@@ -57,7 +57,7 @@ def churn(admin: ApiClient, followed: FollowedPods, values: Iterator[dict[str, A
 def test_pods_with_labels_of_their_own_leave_nothing_behind(
     scheduler: Callable[..., Process], admin: ApiClient
 ) -> None:
-    assert WARM > FEW_CLASSES
+    assert WARM > scheduler_state.FEW_CLASSES
     create(admin, [node(f"n{at:03}") for at in range(200)])
     process = scheduler()
     coming = churn(admin, FollowedPods(admin), job_pods())

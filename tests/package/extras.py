@@ -39,7 +39,7 @@ timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0],
 assert picture(history_figure(mo.replay(timeline)), "png").startswith(b"\\x89PNG")
 """,
     "lp": f"""{LOADED}
-limit = scheduler.bound()
+limit = scheduler.ask.bound()
 assert limit.bound >= limit.placed, limit
 """,
     "kube": """

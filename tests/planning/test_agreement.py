@@ -99,25 +99,25 @@ def test_questions_agree(objects: list[dict[str, Any]]) -> None:
     # All pods are alike, and nothing evicts: whatever order is taken, the same number finds room.
     for node in ("n0", "n1"):
         drained, lost = fresh(), fresh()
-        drained.drain(node)
-        lost.remove_nodes([node])
-        plan = fresh().drain_plan(node)
+        drained.change.drain(node)
+        lost.change.remove_nodes([node])
+        plan = fresh().ask.drain_plan(node)
         missing = pending(drained)
         assert (plan.status == "found") == (missing == 0)
         assert pending(lost) == missing
-        losses = {loss.domains: len(loss.lost) for loss in fresh().survive("node").losses}
+        losses = {loss.domains: len(loss.lost) for loss in fresh().ask.survive("node").losses}
         assert losses.get((node,), 0) == missing
 
     (template,) = {one.spec.template.metadata.labels["app"] for one in fresh().client.list(Deployment)[0]}
-    room = fresh().capacity(of_deployment(fresh())).count
+    room = fresh().ask.capacity(of_deployment(fresh())).count
     replicas = sum(one["kind"] == "Pod" for one in objects)
     for more, expected in ((room, 0), (room + 1, 1)):
         scaled = fresh()
-        scaled.scale(f"deploy/{template}", replicas + more)
+        scaled.change.scale(f"deploy/{template}", replicas + more)
         assert pending(scaled) == expected
 
     restarted = fresh()
-    restarted.restart(f"deploy/{template}")
+    restarted.change.restart(f"deploy/{template}")
     restarted.run()
     stored = restarted.client.list(Pod)[0]
     new = {str(pod.spec.containers) for pod in stored if not pod.name.startswith("web-abc-")}

@@ -68,25 +68,25 @@ def clusters(draw: st.DrawFn) -> tuple[Scheduler, Pod]:
 def test_it_counts_what_the_engine_places(made: tuple[Scheduler, Pod]) -> None:
     one, template = made
     before = one.fork()
-    found = one.capacity(template)
+    found = one.ask.capacity(template)
     counts, message = one_by_one(one, template)
     assert (found.count, found.message) == (counts.total(), message)
     if not template.spec.topology_spread_constraints:  # otherwise the order decides which nodes are left over
         assert found.templates[0].nodes == counts
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
 
 
 def test_max_ends_the_count() -> None:
     one, web = scheduler(node("a"), node("b")), pod("web", requests={"cpu": 1})
-    found = one.capacity(web, max=3)
+    found = one.ask.capacity(web, max=3)
     assert (found.count, found.failure, found.message, found.failed, found.binding) == (3, None, "", "", ())
     assert sum(found.templates[0].nodes.values()) == 3
-    assert [one.capacity(web, max=most).failure is None for most in (0, 8, 9)] == [True, True, False]
+    assert [one.ask.capacity(web, max=most).failure is None for most in (0, 8, 9)] == [True, True, False]
 
 
 def test_evictions_are_told_and_taken_back() -> None:
     one = scheduler(node("a"), pod("low", "a", {"cpu": 3}, priority=0))
-    found = one.capacity(pod("web", requests={"cpu": 1}, priority=10))
+    found = one.ask.capacity(pod("web", requests={"cpu": 1}, priority=10))
     assert (found.count, found.failure and found.failure.nominated_node) == (1, "a")
     assert one.client.get(Pod, "low", "default").metadata.deletion_timestamp is None
 
@@ -94,7 +94,7 @@ def test_evictions_are_told_and_taken_back() -> None:
 def test_the_room_of_nominated_pods_is_kept() -> None:
     vip = pod("vip", requests={"cpu": 3}, priority=9, status={"nominatedNodeName": "a"})
     one, template = scheduler(node("a"), vip), pod("web", requests={"cpu": 1}, priority=0)
-    assert one.capacity(template).count == one_by_one(one, template)[0].total() == 1
+    assert one.ask.capacity(template).count == one_by_one(one, template)[0].total() == 1
 
 
 def with_volume(storage_class: str) -> Pod:
@@ -106,19 +106,19 @@ def with_volume(storage_class: str) -> Pod:
 
 def test_each_replica_may_have_a_claim_of_its_own() -> None:
     one = scheduler(node("a"), storage_class("fast", "example.com"))
-    found = one.capacity(with_volume("fast"))
+    found = one.ask.capacity(with_volume("fast"))
     assert (found.count, found.templates[0].nodes) == (4, {"a": 4})
     assert one.client.list(Pod)[0] == []
-    assert one.nodes_needed((with_volume("fast"), 4), like="a").nodes == 0
+    assert one.ask.nodes_needed((with_volume("fast"), 4), like="a").nodes == 0
 
 
 def test_static_volumes_are_taken_and_the_reasons_are_those_of_the_message() -> None:
     """Of a volume whose phase no controller has set yet."""
     one = scheduler(node("a"), storage_class("local"), volume("v", "local", hostPath={"path": "/v"}))
-    found = one.capacity(with_volume("local"))
+    found = one.ask.capacity(with_volume("local"))
     assert found.count == 1
     assert [each.reasons for each in found.binding] == [found.reasons]
-    plans = [one.nodes_needed((with_volume("local"), count), like="a") for count in (1, 2)]
+    plans = [one.ask.nodes_needed((with_volume("local"), count), like="a") for count in (1, 2)]
     assert [plan.status for plan in plans] == ["found", "not found"]
 
 
@@ -130,42 +130,42 @@ def quota(**hard: Any) -> Any:
 def test_a_quota_bounds_the_count(ports: Any) -> None:
     nodes = [node(f"n{at}") for at in range(9)]
     one, template = scheduler(nodes, quota(pods="5")), pod("web", requests={"cpu": 1}, ports=ports)
-    found = one.capacity(template)
+    found = one.ask.capacity(template)
     assert (found.count, found.failed, found.failure, found.binding) == (5, "default/web", None, ())
     assert found.message.endswith("exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5")
     assert found.headline() == f"default/web: 5; default/web is refused: {found.message}"
     assert found.to_dict()["next"] == {"template": "default/web", "message": found.message, "reasons": {}}
-    assert one.capacity(template, max=5).failed == ""
-    assert scheduler(node("a"), quota(pods="99")).capacity(template).failure is not None
+    assert one.ask.capacity(template, max=5).failed == ""
+    assert scheduler(node("a"), quota(pods="99")).ask.capacity(template).failure is not None
 
 
 @given(st.integers(0, 3_000), st.integers(0, 900))
 @settings(max_examples=60, deadline=None)
 def test_a_quota_admits_as_many_as_one_by_one(hard: int, request: int) -> None:
     one = scheduler(node("a", cpu=99, pods=99), quota(cpu=f"{hard}m", pods=30))
-    found, asked = one.capacity(pod("web", requests={"cpu": f"{request}m"})), {"cpu": f"{request}m"}
+    found, asked = one.ask.capacity(pod("web", requests={"cpu": f"{request}m"})), {"cpu": f"{request}m"}
     pods = [pod(f"web{at}", requests=asked, metadata={"uid": ""}) for at in range(31)]
     with pytest.raises(InputError, match=f'pods "web{found.count}" is forbidden: exceeded quota') as error:
-        one.apply(pods)
+        one.change.apply(pods)
     assert error.value.message.partition("exceeded")[2] == found.message.partition("exceeded")[2]
 
 
 def test_templates_share_a_quota() -> None:
     one = scheduler(node("a"), node("b"), quota(pods="5"))
-    found = one.capacity([(pod("web", requests={"cpu": 1}), 2), pod("db", requests={"cpu": 1})])
+    found = one.ask.capacity([(pod("web", requests={"cpu": 1}), 2), pod("db", requests={"cpu": 1})])
     assert ([each.count for each in found.templates], found.rounds) == ([2, 1], 1)
     assert (found.failed, found.message.startswith('pods "db" is forbidden')) == ("default/db", True)
 
 
 def test_templates_are_counted_in_rounds() -> None:
     web, db = pod("web", requests={"cpu": 1}), pod("db", requests={"cpu": "1500m"})
-    found = scheduler(node("a"), node("b", cpu="3")).capacity([(web, 2), db])
+    found = scheduler(node("a"), node("b", cpu="3")).ask.capacity([(web, 2), db])
     shares = [(each.name, each.share, each.count) for each in found.templates]
     assert shares == [("default/web", 2, 2), ("default/db", 1, 1)]
     assert (found.rounds, found.count, bool(found.failure)) == (1, 3, True)
-    found = scheduler(node("a")).capacity([(web, 3)], max=1)
+    found = scheduler(node("a")).ask.capacity([(web, 3)], max=1)
     assert (found.rounds, found.count) == (1, 3)
-    found = scheduler(node("a")).capacity([web, web])
+    found = scheduler(node("a")).ask.capacity([web, web])
     assert [each.count for each in found.templates] == [2, 2]
 
 
@@ -204,7 +204,7 @@ CPU = "Insufficient cpu"
 def test_the_resource_that_binds_by_a_label(
     nodes: Any, spec: dict[str, Any], by: str, binding: list[tuple[str, str, str]]
 ) -> None:
-    found = scheduler(nodes).capacity(pod("web", **spec), by=by)
+    found = scheduler(nodes).ask.capacity(pod("web", **spec), by=by)
     assert [(each.value, each.resource, *each.reasons) for each in found.binding] == binding
     assert [each.nodes for each in found.binding] == [1] * len(binding)
 
@@ -222,7 +222,7 @@ def test_the_resource_that_binds_by_a_label(
 )
 def test_a_bad_template_or_setting_is_refused(template: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, TypeError)) as error:
-        scheduler(node("a")).capacity(template, **settings)
+        scheduler(node("a")).ask.capacity(template, **settings)
     assert message in str(error.value)
 
 
@@ -234,4 +234,4 @@ def test_a_store_of_others_is_refused() -> None:
             return getattr(one.client, name)
 
     with pytest.raises(MoorageError, match="a transaction cannot take back"):
-        Scheduler(Foreign()).capacity(pod("web"))  # type: ignore[arg-type]
+        Scheduler(Foreign()).ask.capacity(pod("web"))  # type: ignore[arg-type]

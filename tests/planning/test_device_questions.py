@@ -63,7 +63,7 @@ def state(one: Scheduler) -> tuple[object, ...]:
 def test_each_replica_gets_claims_of_its_own() -> None:
     one = scheduler()
     before = state(one)
-    found = one.capacity(asking("p"))
+    found = one.ask.capacity(asking("p"))
     assert (found.count, found.templates[0].nodes, found.templates[0].skipped) == (3, {"b": 2, "c": 1}, "")
     assert found.reasons == {"cannot allocate all claims": 3}
     (binding,) = found.binding
@@ -74,7 +74,7 @@ def test_each_replica_gets_claims_of_its_own() -> None:
     }
     assert found.to_dict()["binding"][0]["devices"] == binding.devices
     assert state(one) == before
-    assert one.capacity(asking("p")).count == 3
+    assert one.ask.capacity(asking("p")).count == 3
 
 
 def test_more_replicas_than_a_first_try() -> None:
@@ -83,13 +83,13 @@ def test_more_replicas_than_a_first_try() -> None:
     big = node("big", pods=200)
     one.client.create(replace(big, metadata=replace(big.metadata, name="big")))
     one.client.create(resource_slice("big", [device(f"d{at}") for at in range(80)]))
-    assert one.capacity(asking("p")).templates[0].nodes == {"a": 10, "b": 2, "c": 1, "big": 40}
-    assert one.capacity(asking("p"), max=7).count == 7
+    assert one.ask.capacity(asking("p")).templates[0].nodes == {"a": 10, "b": 2, "c": 1, "big": 40}
+    assert one.ask.capacity(asking("p"), max=7).count == 7
 
 
 def test_rounds_of_several_templates() -> None:
     one = scheduler(others=(template("one", 1),))
-    found = one.capacity([(asking("p"), 1), (asking("q", "one"), 1)])
+    found = one.ask.capacity([(asking("p"), 1), (asking("q", "one"), 1)])
     assert found.rounds == 2
     assert found.count == 4
 
@@ -97,14 +97,14 @@ def test_rounds_of_several_templates() -> None:
 def test_capacity_of_extended_resources_counts_devices() -> None:
     one = scheduler()
     before = state(one)
-    found = one.capacity(pod("p", requests={"cpu": "1", EXTENDED: "1"}))
+    found = one.ask.capacity(pod("p", requests={"cpu": "1", EXTENDED: "1"}))
     assert found.templates[0].nodes == {"b": 4, "c": 2}  # 4 cpu on b
     assert found.binding[0].devices  # of the nodes without any
     assert state(one) == before
 
 
 def test_a_template_that_is_missing() -> None:
-    found = scheduler().capacity(asking("p", "none"))
+    found = scheduler().ask.capacity(asking("p", "none"))
     assert found.count == 0
     assert found.templates[0].skipped == 'ResourceClaimTemplate "default/none" not found'
 
@@ -112,7 +112,7 @@ def test_a_template_that_is_missing() -> None:
 def test_devices_in_use_do_not_count() -> None:
     one = scheduler(asking("running"))
     assert list(one.run().placements) == ["default/running"]
-    assert one.capacity(asking("p")).count == 2
+    assert one.ask.capacity(asking("p")).count == 2
 
 
 # ---- nodes -------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_devices_in_use_do_not_count() -> None:
 
 def test_new_nodes_have_devices() -> None:
     one = scheduler()
-    created = one.add_nodes(2, like="b").created
+    created = one.change.add_nodes(2, like="b").created
     assert sorted(created) == [
         "Node b-1",
         "Node b-2",
@@ -130,25 +130,25 @@ def test_new_nodes_have_devices() -> None:
     copied = one.client.get(ResourceSlice, "slice-pool-b-1")
     assert (copied.spec.node_name, copied.spec.pool.name) == ("b-1", "pool-b-1")
     assert [owner.name for owner in copied.metadata.owner_references] == ["b-1"]
-    assert one.capacity(asking("p")).count == 7
-    one.remove_nodes("b-1")
-    assert one.capacity(asking("p")).count == 5
+    assert one.ask.capacity(asking("p")).count == 7
+    one.change.remove_nodes("b-1")
+    assert one.ask.capacity(asking("p")).count == 5
 
 
 def test_nodes_needed_counts_devices() -> None:
     one = scheduler()
     before = state(one)
-    assert one.nodes_needed((asking("p"), 3), like="b").nodes == 0
-    assert one.nodes_needed((asking("p"), 6), like="b").counts == {"b": 2}
-    assert one.nodes_needed((asking("p"), 6), like="a").status == "not found"
+    assert one.ask.nodes_needed((asking("p"), 3), like="b").nodes == 0
+    assert one.ask.nodes_needed((asking("p"), 6), like="b").counts == {"b": 2}
+    assert one.ask.nodes_needed((asking("p"), 6), like="a").status == "not found"
     wants = pod("p", requests={EXTENDED: "1"})
-    assert one.nodes_needed((wants, 10), like="b").counts == {"b": 1}
+    assert one.ask.nodes_needed((wants, 10), like="b").counts == {"b": 1}
     assert state(one) == before
 
 
 def test_nodes_needed_for_pending_pods() -> None:
     one = scheduler(*[asking(f"p{at}") for at in range(4)])
-    found = one.nodes_needed(like="c")
+    found = one.ask.nodes_needed(like="c")
     assert found.counts == {"c": 1}
     assert not found.skipped
 
@@ -162,30 +162,30 @@ def owned(name: str, **more: Any) -> Pod:
 def test_a_node_is_emptied_with_its_devices() -> None:
     """The pod of c moves to b; the devices of c that it had are free for the next."""
     one = scheduler(owned("p"))
-    one.cordon("b")
+    one.change.cordon("b")
     assert one.run().placements == {"default/p": "c"}
-    one.uncordon("b")
+    one.change.uncordon("b")
     before = state(one)
-    plan = one.drain_plan(["c"])
+    plan = one.ask.drain_plan(["c"])
     assert [(move.pod, move.target) for move in plan.moves] == [("default/p", "b")]
     assert state(one) == before
-    assert one.drain_plan(["b"]).status == "found"
+    assert one.ask.drain_plan(["b"]).status == "found"
 
 
 def test_a_drain_gives_devices_back() -> None:
     """Both pods that b has room for are evicted; only one finds devices elsewhere."""
     one = scheduler(owned("p"), owned("q"), owned("r"))
     assert sorted(one.run().placements.values()) == ["b", "b", "c"]
-    free = one.capacity(asking("p")).count
+    free = one.ask.capacity(asking("p")).count
     with one.transaction():
-        one.drain("b", force=True)
+        one.change.drain("b", force=True)
         one.run()
         held = [each for each in one.client.list(ResourceClaim)[0] if each.status.allocation is not None]
         assert len(held) == 1
-        assert one.capacity(asking("p")).count == 0
-        one.uncordon("b")
-        assert one.capacity(asking("p")).count == 2
-    assert one.capacity(asking("p")).count == free == 0
+        assert one.ask.capacity(asking("p")).count == 0
+        one.change.uncordon("b")
+        assert one.ask.capacity(asking("p")).count == 2
+    assert one.ask.capacity(asking("p")).count == free == 0
 
 
 # ---- command line ------------------------------------------------------------------------------------------

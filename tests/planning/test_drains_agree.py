@@ -116,16 +116,16 @@ def test_what_a_drain_loses(objects: list[Any], is_lost: bool) -> None:
         return mo.Scheduler(listed)
 
     passes, new_only = not is_lost, not mo.check(listed)
-    plan = fresh().drain_plan(["n1"])
+    plan = fresh().ask.drain_plan(["n1"])
     assert bool(plan) is passes
-    assert ("n1" in fresh().drain_plan().nodes) is passes
+    assert ("n1" in fresh().ask.drain_plan().nodes) is passes
     assert bool(mo.check(listed, drain="n1", new_only=new_only)) is passes
     removed = mo.check(listed, remove_nodes="n1", new_only=new_only)
     assert bool(removed) is passes
-    losses = {loss.domains: len(loss.lost) for loss in fresh().survive().losses}
+    losses = {loss.domains: len(loss.lost) for loss in fresh().ask.survive().losses}
     assert losses.get(("n1",), 0) == removed.verdict.failed
 
     drained = fresh()
-    drained.drain("n1")
+    drained.change.drain("n1")
     if passes:
         assert sorted(drained.run().placements.values()) == sorted(move.target for move in plan.moves)

@@ -69,14 +69,14 @@ def test_named_nodes_are_emptied_in_order() -> None:
     nodes = [node("a"), node("b"), node("c", cpu="8")]
     one = scheduler(nodes, [web("w0", "a"), web("w1", "a", 2), web("w2", "b")])
     before = one.fork()
-    plan = one.drain_plan(["a", "b"])
+    plan = one.ask.drain_plan(["a", "b"])
     assert (plan.status, plan.nodes, bool(plan)) == ("found", ("b", "a"), True)
     assert [(move.pod, move.source, move.target) for move in plan.moves] == [
         ("default/w2", "b", "c"),
         ("default/w0", "a", "c"),
         ("default/w1", "a", "c"),
     ]
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
     follow(one, plan, ["a", "b"])
     assert (names_on(one, "a"), names_on(one, "b")) == ([], [])
 
@@ -96,8 +96,8 @@ def test_a_plan_can_be_followed(sizes: list[int], pods: list[tuple[int, int, boo
     one = scheduler(nodes, bound, [budget(1)])
     before = one.fork()
     count = min(count, len(nodes))
-    plan = one.drain_plan(count)
-    assert not before.diff(one)
+    plan = one.ask.drain_plan(count)
+    assert not before.ask.diff(one)
     assert (len(plan.nodes) == count) == (plan.status == "found")
     follow(before, plan, [])
     assert all(not names_on(before, name) for name in plan.nodes)
@@ -109,7 +109,7 @@ def test_a_plan_can_be_followed(sizes: list[int], pods: list[tuple[int, int, boo
 def test_pods_of_daemon_sets_and_static_pods_stay() -> None:
     daemon = pod("d", "a", metadata=owned("DaemonSet", "d"))
     static = pod("s", "a", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
-    plan = scheduler(node("a"), node("b"), daemon, static).drain_plan(["a"])
+    plan = scheduler(node("a"), node("b"), daemon, static).ask.drain_plan(["a"])
     assert (plan.status, plan.nodes, plan.moves) == ("found", ("a",), ())
 
 
@@ -143,7 +143,7 @@ AFFINITY = "1 node(s) didn't match Pod's node affinity/selector"
 )
 def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reason: str) -> None:
     nodes = [node("a", labels={"kubernetes.io/hostname": "a"}), node("b")]
-    plan = scheduler(nodes, bound, others).drain_plan("kubernetes.io/hostname=a")
+    plan = scheduler(nodes, bound, others).ask.drain_plan("kubernetes.io/hostname=a")
     assert (plan.status, plan.nodes) == ("impossible", ())
     (blocker,) = plan.blockers
     assert (blocker.pod, blocker.node, blocker.reason, blocker.lasts) == ("default/p", "a", reason, True)
@@ -152,7 +152,7 @@ def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reaso
 
 def test_pods_stay_on_a_node_that_does_not_report() -> None:
     lost = node("a", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
-    plan = scheduler(lost, node("b"), web("p", "a")).drain_plan(["a"])
+    plan = scheduler(lost, node("b"), web("p", "a")).ask.drain_plan(["a"])
     assert plan.proof.startswith("default/p cannot leave a: its node does not report")
 
 
@@ -172,8 +172,8 @@ def test_a_pod_that_is_not_ready(policy: str | None, healthy: int, phase: str, s
     counts = {"desiredHealthy": 1, "currentHealthy": healthy}
     keep = budget(0, status=counts, **({"unhealthyPodEvictionPolicy": policy} if policy else {}))
     one = scheduler(node("a"), node("b"), sick, keep)
-    assert one.drain_plan(["a"]).status == status
-    assert bool(one.drain("a").deleted) is (status == "found")
+    assert one.ask.drain_plan(["a"]).status == status
+    assert bool(one.change.drain("a").deleted) is (status == "found")
 
 
 @pytest.mark.parametrize(("name", "status"), [("csi", "found"), ("local", "not found")])
@@ -198,33 +198,33 @@ def test_a_pod_gets_a_new_ephemeral_volume_where_it_moves(name: str, status: str
         node("a"), node("b"), moved, bound, on_a, storage_class("csi", "x"), storage_class("local")
     )
     before = one.fork()
-    plan = one.drain_plan(["a"])
+    plan = one.ask.drain_plan(["a"])
     assert (plan.status, [move.target for move in plan.moves]) == (status, ["b"] if plan else [])
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
 
 
 def test_a_pod_that_is_being_deleted_need_not_move() -> None:
     leaving = web("w0", "a", 3, metadata=owned("ReplicaSet", "web", deletionTimestamp="2026-01-01T00:00:00Z"))
     pods = [leaving, web("w1", "b", 3)]
     one = scheduler([node("a"), node("b")], pods)
-    for plan in (one.drain_plan(["a"]), one.drain_plan(1)):
+    for plan in (one.ask.drain_plan(["a"]), one.ask.drain_plan(1)):
         assert (plan.status, plan.nodes, plan.moves) == ("found", ("a",), ())
 
 
 def test_an_overcommitted_node_is_no_proof() -> None:
     pods = [web("w0", "a", 3), web("w1", "a", 3)]
-    plan = scheduler([node("a"), node("b")], pods).drain_plan(1)
+    plan = scheduler([node("a"), node("b")], pods).ask.drain_plan(1)
     assert (plan.status, plan.nodes, plan.moves) == ("found", ("b",), ())
 
 
 def test_too_few_resources_are_a_proof() -> None:
     pods = [web("w0", "a", 3), web("w1", "b", 3), web("w2", "c", 3)]
-    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
+    plan = scheduler([node("a"), node("b"), node("c")], pods).ask.drain_plan(["a"])
     assert (plan.status, plan.proof) == (
         "impossible",
         "cpu: 3 requested by pods that must move, 2 free on the other nodes",
     )
-    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(1)
+    plan = scheduler([node("a"), node("b"), node("c")], pods).ask.drain_plan(1)
     assert plan.proof == (
         "cpu: 9 requested by pods that must be on a node, "
         "8 allocatable (or requested, where that is more) on the 2 largest nodes"
@@ -234,14 +234,14 @@ def test_too_few_resources_are_a_proof() -> None:
 def test_a_proof_counts_what_an_overcommitted_node_keeps() -> None:
     pods = [web("w0", "a", 3), web("w1", "a", 3), web("w2", "b", 3), web("w3", "c", 3)]
     one = scheduler([node("a"), node("b"), node("c")], pods)
-    for plan in (one.drain_plan(1), one.defragment(nodes=1)):
+    for plan in (one.ask.drain_plan(1), one.ask.defragment(nodes=1)):
         assert "cpu: 12 requested by pods that must be on a node, 10 allocatable (or " in plan.proof
 
 
 def test_what_greed_does_not_find_is_not_found() -> None:
     """The pod asks for as much as is free on two nodes together, which is no proof."""
     pods = [web("w0", "a", 3), web("w1", "b", "2500m"), web("w2", "c", "2500m")]
-    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
+    plan = scheduler([node("a"), node("b"), node("c")], pods).ask.drain_plan(["a"])
     assert (plan.status, plan.proof) == ("not found", "")
     assert plan.blockers[0].lasts is False
     assert plan.headline().startswith("not found: 0 nodes, 0 moves; default/w0 cannot leave a: 0/3 nodes")
@@ -249,15 +249,15 @@ def test_what_greed_does_not_find_is_not_found() -> None:
 
 def test_unmanaged_pods_are_moved_by_force() -> None:
     one = scheduler([node("a"), node("b")], [pod("p", on="a")])
-    assert one.drain_plan(["a"], force=True).status == "found"
+    assert one.ask.drain_plan(["a"], force=True).status == "found"
 
 
 def test_nodes_of_the_plan_are_no_targets() -> None:
     one = scheduler([node("a"), node("b"), node("c", cpu="1")], [web("w0", "a"), web("w1", "b")])
-    plan = one.drain_plan(["a", "b"])
+    plan = one.ask.drain_plan(["a", "b"])
     assert (plan.status, plan.nodes, len(plan.blockers)) == ("impossible", ("a",), 1)
     tolerant = web("t", "a", tolerations=[{"operator": "Exists"}])
-    plan = scheduler([node("a")], [tolerant]).drain_plan(["a"])
+    plan = scheduler([node("a")], [tolerant]).ask.drain_plan(["a"])
     assert (plan.status, plan.blockers[0].reason) == (
         "impossible",
         "it tolerates unschedulable nodes, and would be placed on one again",
@@ -275,7 +275,7 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
 )
 def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> None:
     with pytest.raises((InputError, TypeError)) as error:
-        scheduler([node("a")], []).drain_plan(nodes)
+        scheduler([node("a")], []).ask.drain_plan(nodes)
     assert message in str(error.value)
 
 
@@ -284,10 +284,10 @@ def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> N
 
 def test_whole_nodes_are_freed() -> None:
     one = scheduler([node("a"), node("b"), node("c")], [web("w0", "a"), web("w1", "b"), web("w2", "b")])
-    plan = one.defragment(nodes=2)
+    plan = one.ask.defragment(nodes=2)
     assert (plan.status, plan.nodes, len(plan.moves)) == ("found", ("c", "a"), 1)
-    assert one.defragment(nodes=2, max_moves=0).status == "not found"
-    assert one.defragment(nodes=1, max_moves=0).nodes == ("c",)
+    assert one.ask.defragment(nodes=2, max_moves=0).status == "not found"
+    assert one.ask.defragment(nodes=1, max_moves=0).nodes == ("c",)
 
 
 def gpu(name: str, on: str, count: int) -> Pod:
@@ -302,12 +302,12 @@ def test_devices_are_freed_by_few_moves() -> None:
     pods = [gpu("p0", "a", 1), gpu("p1", "a", 2), gpu("p2", "b", 1), web("w", "b")]
     one = scheduler(gpu_nodes("a", "b"), pods)
     before = one.fork()
-    plan = one.defragment(gpus=4)
+    plan = one.ask.defragment(gpus=4)
     assert (plan.status, plan.nodes) == ("found", ("b",))
     assert [(move.pod, move.target) for move in plan.moves] == [("default/p2", "a")]
-    assert not before.diff(one)
-    assert one.defragment(gpus=3).moves == ()
-    assert one.defragment(gpus=4, max_moves=0).status == "not found"
+    assert not before.ask.diff(one)
+    assert one.ask.defragment(gpus=3).moves == ()
+    assert one.ask.defragment(gpus=4, max_moves=0).status == "not found"
 
 
 def test_small_pods_leave_where_large_ones_cannot() -> None:
@@ -318,7 +318,7 @@ def test_small_pods_leave_where_large_ones_cannot() -> None:
         for on, sizes in (("a", (4, 2, 1)), ("b", (4, 2)), ("c", (4, 2, 1)))
         for n in sizes
     ]
-    plan = scheduler(nodes, pods).defragment(gpus=4)
+    plan = scheduler(nodes, pods).ask.defragment(gpus=4)
     assert (plan.status, plan.nodes) == ("found", ("a",))
     assert [(move.pod, move.target) for move in plan.moves] == [("default/a2", "b"), ("default/a1", "c")]
 
@@ -327,13 +327,13 @@ def test_pods_make_room_for_one_that_moves() -> None:
     nodes = [node("a", **{GPU: "4"}), node("b", **{GPU: "3"}), node("c", **{GPU: "3"})]
     pods = [gpu("a3", "a", 3), gpu("b1", "b", 1), gpu("c2", "c", 2)]
     one = scheduler(nodes, pods)
-    plan = one.defragment(gpus=4)
+    plan = one.ask.defragment(gpus=4)
     assert (plan.status, plan.nodes) == ("found", ("a",))
     moves = [(move.pod, move.source, move.target) for move in plan.moves]
     assert moves == [("default/b1", "b", "c"), ("default/a3", "a", "b")]
     follow(one.fork(), plan, plan.nodes)
-    assert one.defragment(gpus=4, max_moves=1).status == "not found"
-    assert scheduler(nodes, [*pods[:2], gpu("c3", "c", 3)]).defragment(gpus=4).status == "impossible"
+    assert one.ask.defragment(gpus=4, max_moves=1).status == "not found"
+    assert scheduler(nodes, [*pods[:2], gpu("c3", "c", 3)]).ask.defragment(gpus=4).status == "impossible"
 
 
 def test_whole_nodes_are_freed_by_moves_between_others() -> None:
@@ -341,35 +341,38 @@ def test_whole_nodes_are_freed_by_moves_between_others() -> None:
     pods = [web("a3", "a", 3), web("b1", "b", 1), pod("bare", on="b", requests={"cpu": 1})]
     pods.append(pod("large", on="c", requests={"cpu": 3}))
     one = scheduler(nodes, pods)
-    plan = one.defragment(nodes=1)
+    plan = one.ask.defragment(nodes=1)
     assert (plan.status, plan.nodes) == ("found", ("a",))
     assert [(move.pod, move.target) for move in plan.moves] == [("default/b1", "c"), ("default/a3", "b")]
-    assert one.drain_plan(1).status == "not found"  # a drain moves no pods of other nodes
+    assert one.ask.drain_plan(1).status == "not found"  # a drain moves no pods of other nodes
 
 
 def test_making_room_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [node(f"n{at}", **{GPU: "8"}) for at in range(6)]
     pods = [gpu(f"p{at}-{n}", f"n{at}", n) for at in range(6) for n in (4, 3)]
-    assert scheduler(nodes, pods).defragment(gpus=6).status == "not found"
+    assert scheduler(nodes, pods).ask.defragment(gpus=6).status == "not found"
     monkeypatch.setattr("moorage.answers.pod_moves.MOST_TRIES", 0)
     stuck = [gpu("a3", "n0", 3), gpu("b1", "n1", 1), gpu("c2", "n2", 2)]
     small = [node("n0", **{GPU: "4"}), node("n1", **{GPU: "3"}), node("n2", **{GPU: "3"})]
-    assert scheduler(small, stuck).defragment(gpus=4).status == "not found"
+    assert scheduler(small, stuck).ask.defragment(gpus=4).status == "not found"
 
 
 def test_proofs_about_devices() -> None:
     one = scheduler(gpu_nodes("a", "b"), [gpu("p0", "a", 3), gpu("p1", "b", 3)])
-    assert one.defragment(gpus=5).proof == f"{GPU}: 5 wanted on one node, no schedulable node has more than 4"
-    assert one.defragment(gpus=3).proof == f"{GPU}: 3 wanted on one node, 2 free on all nodes together"
-    assert one.defragment(gpus=1, resource="example.com/x").status == "impossible"
+    assert (
+        one.ask.defragment(gpus=5).proof
+        == f"{GPU}: 5 wanted on one node, no schedulable node has more than 4"
+    )
+    assert one.ask.defragment(gpus=3).proof == f"{GPU}: 3 wanted on one node, 2 free on all nodes together"
+    assert one.ask.defragment(gpus=1, resource="example.com/x").status == "impossible"
 
 
 def test_devices_that_cannot_be_freed() -> None:
     one = scheduler(gpu_nodes("a", "b"), [gpu("p0", "a", 2), gpu("p1", "b", 2)], [])
-    assert one.defragment(gpus=4).status == "found"
+    assert one.ask.defragment(gpus=4).status == "found"
     stuck = [pod("p0", on="a", requests={GPU: 2}), pod("p1", on="b", requests={GPU: 2})]
-    assert scheduler(gpu_nodes("a", "b"), stuck).defragment(gpus=4).status == "not found"
-    assert scheduler(gpu_nodes("a", "b"), stuck).defragment(gpus=4, force=True).status == "found"
+    assert scheduler(gpu_nodes("a", "b"), stuck).ask.defragment(gpus=4).status == "not found"
+    assert scheduler(gpu_nodes("a", "b"), stuck).ask.defragment(gpus=4, force=True).status == "found"
 
 
 @pytest.mark.parametrize(
@@ -384,4 +387,4 @@ def test_devices_that_cannot_be_freed() -> None:
 )
 def test_an_aim_that_cannot_be_met_is_refused(aim: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        scheduler([node("a")], []).defragment(**aim)
+        scheduler([node("a")], []).ask.defragment(**aim)

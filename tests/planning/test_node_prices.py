@@ -37,7 +37,7 @@ def scheduler() -> Scheduler:
 def test_the_cheapest_plan_is_beside_the_one_with_fewest_nodes(
     scheduler: Scheduler, big: float, small: float, cheapest: list[int], price: float
 ) -> None:
-    found = scheduler.nodes_needed(like=[BIG, SMALL], prices={"big": big, "small": small})
+    found = scheduler.ask.nodes_needed(like=[BIG, SMALL], prices={"big": big, "small": small})
     assert found.counts == {"big": 7, "small": 0}
     assert found.cheapest is not None
     assert [*found.cheapest.values()] == cheapest
@@ -52,15 +52,15 @@ def test_the_cheapest_plan_is_beside_the_one_with_fewest_nodes(
 
 
 def test_templates_without_a_price_are_not_part_of_the_cheapest_plan(scheduler: Scheduler) -> None:
-    found = scheduler.nodes_needed(like=[BIG, SMALL], prices={"small": 9.0})
+    found = scheduler.ask.nodes_needed(like=[BIG, SMALL], prices={"small": 9.0})
     assert found.cheapest == {"big": 0, "small": 14}
     assert found.price(found.counts) is None
-    assert scheduler.nodes_needed(like=[BIG, SMALL]).cheapest is None
-    assert "cheapest" not in scheduler.nodes_needed(like=[BIG, SMALL]).table().to_dict()
+    assert scheduler.ask.nodes_needed(like=[BIG, SMALL]).cheapest is None
+    assert "cheapest" not in scheduler.ask.nodes_needed(like=[BIG, SMALL]).table().to_dict()
 
 
 def test_a_price_of_no_template_is_an_error(scheduler: Scheduler) -> None:
     with pytest.raises(InputError, match='there is no template "bog"'):
-        scheduler.nodes_needed(like=[BIG], prices={"bog": 1.0})
+        scheduler.ask.nodes_needed(like=[BIG], prices={"bog": 1.0})
     with pytest.raises(InputError, match="must be a number of at least 0"):
-        scheduler.nodes_needed(like=[BIG], prices={"big": float("nan")})
+        scheduler.ask.nodes_needed(like=[BIG], prices={"big": float("nan")})

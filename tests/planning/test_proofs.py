@@ -103,19 +103,19 @@ def test_proofs_hold_in_every_order(cluster: Cluster, seed: int) -> None:
     pending = [one for one in cluster.pods if not one.spec.node_name]
     template = replace(cluster.nodes[0], metadata=replace(cluster.nodes[0].metadata, name="new"))
     scheduler = Scheduler(cluster)
-    bound = scheduler.bound()
+    bound = scheduler.ask.bound()
     assert bound.placed <= bound.bound <= len(pending)
     assert most_placed(scheduler, pending, seed) <= bound.bound
-    plan = scheduler.nodes_needed(like=template, max=2 * len(pending))
+    plan = scheduler.ask.nodes_needed(like=template, max=2 * len(pending))
     if plan.status == "impossible":
         with scheduler.transaction():
-            scheduler.add_nodes(len(pending), template)
+            scheduler.change.add_nodes(len(pending), template)
             assert most_placed(scheduler, pending, seed) < len(pending)
     else:
         assert plan.lower_bound is not None
         for fewer in range(plan.lower_bound):
             with scheduler.transaction():
-                scheduler.add_nodes(fewer, template)
+                scheduler.change.add_nodes(fewer, template)
                 assert most_placed(scheduler, pending, seed) < len(pending)
 
 
@@ -126,16 +126,16 @@ def test_a_run_places_all_pods_on_the_nodes_of_a_plan(cluster: Cluster, agent: i
     changed = load(AGENT % agent) if agent else Cluster()
     large = node("large", "z", {"disk": "ssd", "host": "large"}, cpu="3", pods="4")
     changed.nodes, changed.pods = [*cluster.nodes, large], cluster.pods
-    plan = Scheduler(changed).nodes_needed(like="large", max=12)
+    plan = Scheduler(changed).ask.nodes_needed(like="large", max=12)
     with pytest.MonkeyPatch.context() as patch:  # the engine looks at each packing
         patch.setattr("moorage.answers.new_nodes.ASSUMPTIONS", ())
-        assert Scheduler(changed).nodes_needed(like="large", max=12).packed == plan.packed
+        assert Scheduler(changed).ask.nodes_needed(like="large", max=12).packed == plan.packed
     if plan:
         assert plan.packed is not None
         assert plan.lower_bound is not None
         assert plan.lower_bound <= plan.packed["large"] <= plan.nodes
         scheduler = Scheduler(changed)
-        scheduler.add_nodes(plan.nodes, "large")
+        scheduler.change.add_nodes(plan.nodes, "large")
         result = scheduler.run()
         assert (result.unschedulable, result.evicted, result.waiting) == ({}, {}, {})
     elif plan.status == "not found":

@@ -165,26 +165,26 @@ def test_what_a_server_checks_is_checked() -> None:
 
 def test_a_scheduler_is_asked_about_namespaces_and_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     main(["nodes", "--by", "namespace", "-f", "examples", "-o", "json"])
-    uses = [use.to_dict() for use in mo.Scheduler(mo.load("examples")).namespace_use()]
+    uses = [use.to_dict() for use in mo.Scheduler(mo.load("examples")).ask.namespace_use()]
     assert uses == msgspec.json.decode(capsys.readouterr().out)["items"]
     cluster = "examples/karpenter/underused/cluster.yaml"
     main(["explain", "node/node-a", "-f", cluster, "--instance-types", TYPES, "-o", "json"])
     scheduler = mo.Scheduler(mo.load(cluster))
-    verdict = scheduler.explain_node("node-a", types=read_instance_types(TYPES))
+    verdict = scheduler.ask.explain_node("node-a", types=read_instance_types(TYPES))
     assert verdict.document().to_dict().items() <= msgspec.json.decode(capsys.readouterr().out).items()
     with pytest.raises(mo.InputError, match=r"^there is no Node \"node-\"; nearest: node-"):
-        scheduler.explain_node("node-")
+        scheduler.ask.explain_node("node-")
     with pytest.raises(
         mo.InputError, match=r"^no NodePool and no node group has node new-a, so no autoscaler"
     ):
-        mo.Scheduler(mo.load(SHOP)).explain_node("new-a")
+        mo.Scheduler(mo.load(SHOP)).ask.explain_node("new-a")
 
 
 def test_a_difference_is_its_document() -> None:
     before = mo.Scheduler(mo.load(SHOP))
     after = before.fork()
     (name, *_) = sorted(node.name for node in before.client.list(mo.Node)[0])
-    after.cordon([name])
-    difference = before.diff(after)
+    after.change.cordon([name])
+    difference = before.ask.diff(after)
     assert difference.to_dict() == {"nodes_changed": [name]}
     assert difference.document() is difference

@@ -126,6 +126,6 @@ def test_hints_get_the_slices_whose_devices_have_other_taints() -> None:
 def test_an_explanation_counts_the_taints_of_rules() -> None:
     one = scheduler(rule({}))
     one.run()
-    (found,) = one.explain("default/p").claims
+    (found,) = one.ask.explain("default/p").claims
     left = {step.kind: step.devices for step in found.requests[0].steps}
     assert (left["published"], left["taint"]) == (2, 0)

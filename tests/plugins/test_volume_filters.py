@@ -81,7 +81,7 @@ def test_who_has_a_disk_that_cannot_be_mounted_twice() -> None:
     ]
     one = scheduler([node("a"), node("b")], held, [], "VolumeRestrictions")
     one.client.create(with_volumes("p", uses(gce="x")))
-    (group,) = one.explain("default/p").groups
+    (group,) = one.ask.explain("default/p").groups
     assert group.nodes == ["a"]
     assert [fact.facts() | {"name": fact.name} for fact in group.evidence] == [{"name": "default/user"}]
 
@@ -179,7 +179,7 @@ def test_evidence_of_claims_for_which_zones_reject_the_pod(
 ) -> None:
     one = scheduler([node("a", "z1"), node("b")], [], objects, "VolumeZone")
     one.client.create(of_claim())
-    (group,) = one.explain("default/p").groups
+    (group,) = one.ask.explain("default/p").groups
     (fact,) = group.evidence
     values = fact.facts()
     assert (values["problem"], values.get("storageClass"), values.get("volume")) == told
@@ -191,7 +191,7 @@ def test_evidence_of_volumes_in_other_zones() -> None:
     late = [claim("late", of_class="k"), storage_class("k", mode="WaitForFirstConsumer")]
     one = scheduler(nodes, [], [*zonal(zone="z1__z0"), *late], "VolumeZone")
     one.client.create(with_volumes("p", uses(claim="late"), uses(claim="c")))
-    explained = one.explain("default/p")
+    explained = one.ask.explain("default/p")
     facts = [(fact.text, fact.nodes) for group in explained.groups for fact in group.evidence]
     assert explained.feasible == ["here"]
     text = f"claim default/c (bound to volume v, whose labels say {ZONE} in [z0, z1]; nodes have z2, z3)"
@@ -250,7 +250,7 @@ def test_the_driver_that_a_node_lacks_is_named() -> None:
     one.client.create(with_volumes("p", uses(claim="c0"), uses(claim="e")))
     told = {
         tuple(group.nodes): [fact.text for fact in group.evidence]
-        for group in one.explain("default/p").groups
+        for group in one.ask.explain("default/p").groups
     }
     assert told == {
         ("has",): ["driver d1 (not installed on the node)"],

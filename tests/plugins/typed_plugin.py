@@ -17,9 +17,9 @@ class Cheap(mo.FilterPlugin, mo.ScorePlugin):
 
 
 def plan(scheduler: mo.Scheduler, pod: mo.Pod) -> mo.ScheduleResult:
-    change: mo.Change = scheduler.drain("n", respect_budgets=False)
+    change: mo.Change = scheduler.change.drain("n", respect_budgets=False)
     fits: mo.Feasibility = scheduler.can_schedule_pod(mo.edit(pod, {"spec.priority": 1}))
-    rollouts: list[mo.Rollout] = scheduler.rollouts()
-    difference: mo.Difference = scheduler.fork().diff(scheduler)
+    rollouts: list[mo.Rollout] = scheduler.ask.rollouts()
+    difference: mo.Difference = scheduler.fork().ask.diff(scheduler)
     print(change, fits, rollouts, difference)
     return scheduler.schedule_pods([pod], dry_run=True)

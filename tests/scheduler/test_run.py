@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_named_where_it_comes_in() -> None:
 def test_a_given_pod_that_cannot_be_read_is_named() -> None:
     one, bad = scheduler([node("n")], []), pod("bad", requests={"cpu": "x"})
     text = UNREADABLE.format("Pod default/bad", REQUESTS)
-    one_by_one = one.can_schedule_pod, one.explain, one.schedule_one, one.capacity
+    one_by_one = one.can_schedule_pod, one.ask.explain, one.schedule_one, one.ask.capacity
     many = [partial(call, [pod("p"), bad]) for call in (one.schedule_pods, one.preempt_pods)]
     for call in (
         *[partial(call, bad) for call in one_by_one],
@@ -207,7 +207,7 @@ def test_arguments_of_another_type() -> None:
         with pytest.raises(TypeError, match=r"^pods must be a Pod, not Node$"):
             many([pod("p"), node("n")])
     with pytest.raises(TypeError, match=r"^pod must be a Pod, not Node$"):
-        one.explain(node("n"))
+        one.ask.explain(node("n"))
     for cluster in ("cluster.yaml", [node("n")]):
         with pytest.raises(
             TypeError, match=rf"^a scheduler takes a Cluster, .* not {type(cluster).__name__}$"

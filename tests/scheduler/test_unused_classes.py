@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.doors.cluster import scheduler as module
+from tests.doors.engine import scheduler_state as module
 from tests.make import node
 
 from moorage import Scheduler

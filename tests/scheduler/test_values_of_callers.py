@@ -37,7 +37,7 @@ def test_a_dict_is_asked_about_like_a_pod(scheduler: mo.Scheduler) -> None:
     assert scheduler.can_schedule_pod(pod("p", priorityClassName="gold"))
     assert not scheduler.can_schedule_pod(pod("p", cpu="5"))  # limits are requests by default
     assert scheduler.examine(pod("p")).feasible == ["n"]
-    assert scheduler.explain(pod("p", cpu="5")).changes
+    assert scheduler.ask.explain(pod("p", cpu="5")).changes
     assert scheduler.schedule_one(pod("p")).node == "n"
 
 
@@ -54,24 +54,24 @@ def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
 
 def test_questions_of_planning_take_dicts_and_texts(scheduler: mo.Scheduler) -> None:
     text = json.dumps(pod("t", cpu="3") | {"apiVersion": "v1"})
-    assert scheduler.capacity(pod("p", cpu="2")).count == 2
-    assert scheduler.capacity(text).count == 1
-    mixed = scheduler.capacity([(pod("p"), 2), pod("q", priorityClassName="gold")])
+    assert scheduler.ask.capacity(pod("p", cpu="2")).count == 2
+    assert scheduler.ask.capacity(text).count == 1
+    mixed = scheduler.ask.capacity([(pod("p"), 2), pod("q", priorityClassName="gold")])
     assert (mixed.rounds, [each.count for each in mixed.templates]) == (1, [2, 1])
     template = NODE | {"metadata": {"name": "large"}}
-    assert scheduler.nodes_needed((pod("p"), 5), like=template).counts == {"large": 1}
-    assert scheduler.nodes_needed([pod("p"), (text, 2)], like=["n", template]).nodes == 1
-    assert scheduler.nodes_needed(pod("p"), like="n").nodes == 0
+    assert scheduler.ask.nodes_needed((pod("p"), 5), like=template).counts == {"large": 1}
+    assert scheduler.ask.nodes_needed([pod("p"), (text, 2)], like=["n", template]).nodes == 1
+    assert scheduler.ask.nodes_needed(pod("p"), like="n").nodes == 0
 
 
 def test_nodes_like_a_dict_are_added(scheduler: mo.Scheduler) -> None:
     template = NODE | {"metadata": {"name": "large", "labels": {"pool": "x"}}}
-    created = scheduler.add_nodes(2, like=template).created
+    created = scheduler.change.add_nodes(2, like=template).created
     assert len([name for name in created if name.startswith("Node large")]) == 2
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: small}\nstatus: {allocatable: {cpu: 1, pods: 9}}"
-    assert scheduler.add_nodes(1, like=text).created[0].startswith("Node small")
+    assert scheduler.change.add_nodes(1, like=text).created[0].startswith("Node small")
     with pytest.raises(InputError, match=r'"n2"|n2'):
-        scheduler.add_nodes(1, like="n2")
+        scheduler.change.add_nodes(1, like="n2")
 
 
 def test_a_group_is_scheduled_from_a_dict() -> None:
@@ -92,18 +92,18 @@ def test_a_group_is_scheduled_from_a_dict() -> None:
 CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
     "examine": lambda one, value: one.examine(value),
     "can_schedule_pod": lambda one, value: one.can_schedule_pod(value),
-    "explain": lambda one, value: one.explain(value),
+    "explain": lambda one, value: one.ask.explain(value),
     "schedule_one": lambda one, value: one.schedule_one(value),
     "schedule_pods": lambda one, value: one.schedule_pods([pod("q"), value]),
     "preempt_pods": lambda one, value: one.preempt_pods([pod("q"), value]),
     "schedule_by_template": lambda one, value: one.schedule_by_template(value, 1),
     "schedule_workload": lambda one, value: one.schedule_workload(value),
-    "capacity": lambda one, value: one.capacity(value),
-    "nodes_needed": lambda one, value: one.nodes_needed((value, 3), like="n"),
-    "nodes_needed, like": lambda one, value: one.nodes_needed(pod("q"), like=value),
-    "add_nodes": lambda one, value: one.add_nodes(1, like=value),
-    "bound": lambda one, value: one.bound([value]),
-    "apply": lambda one, value: one.apply(value),
+    "capacity": lambda one, value: one.ask.capacity(value),
+    "nodes_needed": lambda one, value: one.ask.nodes_needed((value, 3), like="n"),
+    "nodes_needed, like": lambda one, value: one.ask.nodes_needed(pod("q"), like=value),
+    "add_nodes": lambda one, value: one.change.add_nodes(1, like=value),
+    "bound": lambda one, value: one.ask.bound([value]),
+    "apply": lambda one, value: one.change.apply(value),
     "create": lambda one, value: one.client.create(value),
 }
 
@@ -170,7 +170,7 @@ def test_a_store_gives_a_new_object_a_uid_of_its_own() -> None:
 
 def test_a_manifest_is_applied_and_an_object_replaces(scheduler: mo.Scheduler) -> None:
     labelled = NODE | {"metadata": {"name": "n", "labels": {"pool": "a"}}}
-    assert scheduler.apply(labelled).changed == ("Node n",)
-    assert scheduler.apply([pod("p"), pod("q")]).created[1:] == ("Pod default/p", "Pod default/q")
+    assert scheduler.change.apply(labelled).changed == ("Node n",)
+    assert scheduler.change.apply([pod("p"), pod("q")]).created[1:] == ("Pod default/p", "Pod default/q")
     kept = scheduler.client.get(mo.Node, "n")
     assert (kept.metadata.labels, object_to_dict(kept)["status"]) == ({"pool": "a"}, NODE["status"])

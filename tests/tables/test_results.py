@@ -33,16 +33,16 @@ def results() -> dict[str, Tabular]:
     cluster = mo.synthetic(nodes=50, pods=200)
     ran = Scheduler(mo.synthetic(nodes=50, pods=3000)).run()
     templates = [pod("w", requests={"cpu": 1}), pod("x", requests={"cpu": 1})]
-    explained = Scheduler(mo.synthetic(nodes=50)).explain(pod("w", requests={"cpu": 100}))
+    explained = Scheduler(mo.synthetic(nodes=50)).ask.explain(pod("w", requests={"cpu": 100}))
     return {
         "cluster": cluster,
         "run": ran,
         "explanation": explained,
-        "difference": (one.run(), before.diff(one))[1],
-        "capacity": one.capacity(templates),
-        "plan": crowded().defragment(nodes=2, force=True),
-        "nodes": one.nodes_needed((templates[0], 9), like="n1"),
-        "bound": Scheduler(mo.synthetic(nodes=5, pods=900)).bound(),
+        "difference": (one.run(), before.ask.diff(one))[1],
+        "capacity": one.ask.capacity(templates),
+        "plan": crowded().ask.defragment(nodes=2, force=True),
+        "nodes": one.ask.nodes_needed((templates[0], 9), like="n1"),
+        "bound": Scheduler(mo.synthetic(nodes=5, pods=900)).ask.bound(),
     } | of_changes()
 
 
@@ -51,11 +51,11 @@ def of_changes() -> dict[str, Tabular]:
     spec = {"replicas": 90, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     deployment = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
     one = Scheduler(Cluster(nodes=[node(f"n{at}", pods="1") for at in range(60)]))
-    one.apply(decode_object(deployment))
+    one.change.apply(decode_object(deployment))
     one.run()
     return {
-        "change": one.drain([f"n{at}" for at in range(50)]),
-        "rollout": one.rollouts()[0],
+        "change": one.change.drain([f"n{at}" for at in range(50)]),
+        "rollout": one.ask.rollouts()[0],
         "feasibility": one.can_schedule_pod(pod("w", tolerations=(Toleration(operator="Exists"),))),
         "examination": one.examine(pod("w", requests={"cpu": 100})),
     }
@@ -131,7 +131,7 @@ def test_a_cluster_is_read_back(tmp_path: Any) -> None:
 
 
 def test_an_explanation_has_a_headline_and_a_table() -> None:
-    found = make().explain(pod("x", requests={"cpu": 2}))
+    found = make().ask.explain(pod("x", requests={"cpu": 2}))
     assert found.headline() == "default/x: fits 1 of 2 nodes"
     assert found.table().to_dict()["reasons"] == [None, "Insufficient cpu"]
     assert found.to_dict()["apiVersion"] == "explain.moorage.dev/v1"
@@ -140,10 +140,10 @@ def test_an_explanation_has_a_headline_and_a_table() -> None:
 def test_a_difference_has_a_headline() -> None:
     one = make()
     other = one.fork()
-    assert repr(one.diff(other)) == "no difference"
+    assert repr(one.ask.diff(other)) == "no difference"
     other.client.delete(Pod, "c", "default")
     other.run()
-    found = one.diff(other)
+    found = one.ask.diff(other)
     assert found.headline() == "pods_removed: 1, placements: 2, requested: 1"
     assert found.table().to_dict()["before"][:2] == [None, None]
     assert found.to_dict()["pods_removed"] == ["default/c"]

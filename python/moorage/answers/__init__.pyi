@@ -5,6 +5,8 @@ from .answer_pages import capacity_page as capacity_page
 from .answer_pages import comparison_page as comparison_page
 from .answer_pages import explanation_page as explanation_page
 from .answer_pages import simulation_page as simulation_page
+from .bounds.placement_bound import Bound as Bound
+from .bounds.placement_bound import Price as Price
 from .difference import Difference as Difference
 from .figures import node_figure as node_figure
 from .figures import picture as picture
@@ -22,8 +24,6 @@ from .nodes.pod_use import WorkloadUse as WorkloadUse
 from .page import KeyFigure as KeyFigure
 from .page import KeyFigures as KeyFigures
 from .page import Page as Page
-from .placement_bound import Bound as Bound
-from .placement_bound import Price as Price
 from .pod_moves import Blocker as Blocker
 from .pod_moves import Move as Move
 from .survival import Loss as Loss

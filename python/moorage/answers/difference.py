@@ -79,7 +79,7 @@ def _text(value: str | int | None) -> str | None:
 
 
 def difference(before: PodScheduler, other: PodScheduler) -> Difference:
-    """Return the difference of two schedulers, after new events of both; see `Scheduler.diff`."""
+    """Return the difference of two schedulers, after new events of both; see `Questions.diff`."""
     before.sync()
     other.sync()
     nodes, other_nodes = (

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from moorage.cluster import PodScheduler
+from moorage.cluster.lacking_pods import awaited_pods, refused_pods
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED
 from moorage.controllers.cluster_controllers import NO_CONTROLLER
@@ -92,8 +93,8 @@ class HomelessPods:
 
     def _not_made(self) -> Iterator[HomelessPod]:
         scheduler = self._scheduler
-        yield from (HomelessPod(pod, why_awaited(pod), WAITING) for pod in scheduler.awaited_pods())
-        for refused in scheduler.refused_pods():
+        yield from (HomelessPod(pod, why_awaited(pod), WAITING) for pod in awaited_pods(scheduler))
+        for refused in refused_pods(scheduler):
             if not refused.is_old_template:
                 yield HomelessPod(refused.pod, refused.message, REFUSED)
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
 from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.cluster.lacking_pods import rollouts
 from moorage.controllers.availability import Rollout
 from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
@@ -27,9 +28,9 @@ from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
 from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions
+from .bounds.placement_bound import ASSUMPTIONS, Relaxation, relax
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND, PlanStatus
-from .placement_bound import ASSUMPTIONS, Relaxation, relax
 from .pod_moves import fits_nowhere_else
 
 Asked = Sequence[Pod | tuple[Pod, int]]
@@ -208,7 +209,7 @@ def nodes_needed(
     most: int,
     prices: Mapping[str, float] = MappingProxyType({}),
 ) -> NodesNeeded:
-    """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
+    """Return how many new nodes pods need; see `Questions.nodes_needed`."""
     scheduler.sync()
     pods, skipped = pending_pods(scheduler) if workload is None else (asked_pods(workload), {})
     templates = _templates(like)
@@ -442,7 +443,7 @@ class _NodeCountSearch:
             relaxation = relax(scheduler, self._pods, [1.0] * len(self._pods))
             rows = [scheduler.cache.state.find_row(name) for (name,) in added]
             new = [int(np.flatnonzero(relaxation.rows == row)[0]) for row in rows]
-            replaces = self._are_queued and any(map(_replaces, scheduler.rollouts()))
+            replaces = self._are_queued and any(map(_replaces, rollouts(scheduler)))
             bound = NodeBound(0, "") if replaces else bound_of_nodes(scheduler, relaxation, new)
             packing = None if replaces or bound.lacking else pack(relaxation, new, bound.nodes or 0)
             hopeless = "" if packing else self._hopeless(relaxation)
@@ -497,7 +498,7 @@ class _NodeCountSearch:
         """Add nodes; return their names, and the pods of DaemonSets that arrive with them."""
         scheduler = self._scheduler
         before = scheduler.pods.pending.keys()
-        change = scheduler.add_nodes(count, template)
+        change = scheduler.change.add_nodes(count, template)
         self.notes |= dict.fromkeys(change.notes)
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]

@@ -23,8 +23,8 @@ from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import PodSpec
 
 from .asked_pods import Counts, number_that_fits
-from .linear_program import Rows, is_installed, solve
-from .placement_bound import PodKind, Relaxation, constrain
+from .bounds.linear_program import Rows, is_installed, solve
+from .bounds.placement_bound import PodKind, Relaxation, constrain
 
 # ---- lower bounds ------------------------------------------------------------------------------------------
 

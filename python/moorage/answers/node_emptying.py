@@ -223,7 +223,7 @@ def _move_all(
         return None
     moves = list[Move]()
     with scheduler.transaction() as transaction:
-        scheduler.cordon([node])
+        scheduler.change.cordon([node])
         for pod in pods:
             moved = maker.move(pod, node)
             if moved.blockers:
@@ -241,7 +241,7 @@ def _move_all(
 def drain_plan(
     scheduler: ChangingScheduler, nodes: str | int | Sequence[str] | None, force: bool
 ) -> EmptyingPlan:
-    """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
+    """Return an order in which nodes can be emptied; see `Questions.drain_plan`."""
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
         return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
@@ -267,7 +267,7 @@ def drain_plan(
 def _drain(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
     """Empty nodes that are cordoned together, those with few pods first, as long as one of them can be
     emptied."""
-    scheduler.cordon(selected)
+    scheduler.change.cordon(selected)
     left = sorted(selected, key=lambda name: len(mover.movable(name)))
     order: list[str] = []
     moves: list[Move] = []
@@ -447,7 +447,7 @@ class Aim:
 
 
 def defragment(scheduler: ChangingScheduler, aim: Aim) -> EmptyingPlan:
-    """Return moves that free whole nodes or devices; see `Scheduler.defragment`."""
+    """Return moves that free whole nodes or devices; see `Questions.defragment`."""
     if (aim.nodes is None) == (aim.gpus is None):
         raise InputError("defragment: give either nodes or gpus")
     if aim.max_moves is not None and aim.max_moves < 0:

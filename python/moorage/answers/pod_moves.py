@@ -129,7 +129,7 @@ class Mover:
         """Drain a node as far as that goes, and place its pods."""
 
         def drained() -> tuple[dict[str, str], list[ScheduleResult]]:
-            emptied = empty_nodes(self._scheduler, [node], self._force)
+            emptied = empty_nodes(self._scheduler.change, [node], self._force)
             return emptied.kept, emptied.results
 
         return self._seen(node, self.movable(node), drained)
@@ -140,7 +140,7 @@ class Mover:
         def evicted() -> tuple[dict[str, str], list[ScheduleResult]]:
             if why := reason_to_stay(pod, self._force):
                 return {pod.full_name: why}, []
-            kept = self._scheduler.evict([pod]).kept
+            kept = self._scheduler.change.evict([pod]).kept
             return kept, [] if kept else [self._scheduler.run()]
 
         return self._seen(node, [pod], evicted)
@@ -163,7 +163,7 @@ class Mover:
             named = {blocker.pod for blocker in blockers}
             gone = [pod for pod in gone if pod.key not in named]
             if alone := [as_template(pod) for pod in gone if pod.metadata.controller() is None]:
-                scheduler.apply(alone)
+                scheduler.change.apply(alone)
                 results.append(scheduler.run())
         later = {blocker.pod for blocker in blockers if not blocker.lasts}
         moves, needs, left = list[Move](), Counter[str](), _Predecessors([*gone, *victims])
@@ -306,13 +306,13 @@ class RoomMaker:
         """Move a pod to another node, or elsewhere, after smaller ones have left that node; return no moves
         where one of them has no place."""
         moves = list[Move]()
-        self._scheduler.cordon([other])
+        self._scheduler.change.cordon([other])
         for leaving in smaller:
             moved = self.move(leaving, other)
             if moved.blockers:
                 return []
             moves += moved.moves
-        self._scheduler.uncordon([other])
+        self._scheduler.change.uncordon([other])
         last = self._mover.move(pod, node)
         return [] if last.blockers else [*moves, *last.moves]
 

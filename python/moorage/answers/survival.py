@@ -119,7 +119,7 @@ class SurvivalDocument(Document, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class SurvivalQuestion:
-    """What `survive` is asked; see `Scheduler.survive`."""
+    """What `survive` is asked; see `Questions.survive`."""
 
     by: str
     at_once: int
@@ -241,7 +241,7 @@ class Survival(Tabular):
 
 
 def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Survival:
-    """Return which domains can be lost; see `Scheduler.survive`."""
+    """Return which domains can be lost; see `Questions.survive`."""
     scheduler.sync()
     by, at_once = question.by, question.at_once
     label, domains = _domains(scheduler, by)
@@ -398,7 +398,7 @@ class _DomainLosses:
         autoscaling, label = self.question.autoscaling, self.label
         self._autoscaling = autoscaling if autoscaling is None else autoscaling.without(label, names)
         with self.scheduler.transaction():
-            self.scheduler.remove_nodes(nodes)
+            self.scheduler.change.remove_nodes(nodes)
             with noting_victims(self.scheduler) as victims:
                 result = self._run()
             homeless = self._homeless.after([*moving, *victims], result)

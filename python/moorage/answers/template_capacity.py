@@ -263,7 +263,7 @@ class _Replicas(Struct):
 def capacity(
     scheduler: PodScheduler, template: Shares, most: int | None, label: str, gang: int | None = None
 ) -> Capacity:
-    """Return how many replicas of templates fit; see `Scheduler.capacity`.
+    """Return how many replicas of templates fit; see `Questions.capacity`.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class LastPass:
 
 @dataclass(frozen=True)
 class AutoscalerSettings:
-    """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, the
+    """What autoscalers work with: types as for `Questions.provision`, flags of Karpenter, a seed, the
     checked node groups of cluster-autoscaler, and Karpenter's last pass."""
 
     types: Types | None = None

@@ -322,7 +322,7 @@ NO_POOL = "there is no NodePool, so Karpenter leaves all nodes alone"
 def consolidate(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
 ) -> Consolidation:
-    """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
+    """Let Karpenter remove nodes until nothing more happens; see `Questions.consolidate`."""
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
         raise InputError(NO_POOL, source="cluster")
@@ -424,7 +424,7 @@ class ConsolidationRounds:
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
         new_nodes, _ = karpenter.make(command.new_claims(), len(self.steps) + 1)
-        stay = empty_nodes(scheduler, names, force=True).kept
+        stay = empty_nodes(scheduler.change, names, force=True).kept
         kept = {name.removeprefix("Pod "): why for name, why in stay.items()}
         stuck = {there[key].spec.node_name for key in kept if key in there}
         remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})

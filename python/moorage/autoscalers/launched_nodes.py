@@ -136,7 +136,7 @@ def remove_claims(scheduler: ChangingScheduler, claims: Mapping[str, str]) -> No
     client = scheduler.client
     nodes: list[Node] = client.list(Node)[0]
     names = {*claims.values()}
-    scheduler.remove_nodes([node.name for node in nodes if node.name in names])
+    scheduler.change.remove_nodes([node.name for node in nodes if node.name in names])
     left: list[NodeClaim] = client.list(NodeClaim)[0]
     for claim in left:
         if claim.name in claims:

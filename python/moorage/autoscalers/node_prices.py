@@ -105,5 +105,5 @@ class NodePrices:
 
 
 def stored_prices(types: Types | None, client: ObjectClient, groups: Sequence[NodeGroup] = ()) -> NodePrices:
-    """Return the prices of nodes by a store, types as for `Scheduler.provision`, and node groups."""
+    """Return the prices of nodes by a store, types as for `Questions.provision`, and node groups."""
     return NodePrices(stored_types(types, client), groups)

@@ -184,7 +184,7 @@ class RemovalVerdict:
 def removal_verdict(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
 ) -> RemovalVerdict:
-    """Say what becomes of a node (at a time as for `Scheduler.consolidate`); nothing is changed.
+    """Say what becomes of a node (at a time as for `Questions.consolidate`); nothing is changed.
 
     Raises
     ------
@@ -404,7 +404,7 @@ def group_removal_verdict(
     scheduler: PodScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
 ) -> RemovalVerdict | None:
     """Say what becomes of a node of a group once it was unneeded for long enough (at a time as for
-    `Scheduler.consolidate`); None for a node of none. Nothing is changed."""
+    `Questions.consolidate`); None for a node of none. Nothing is changed."""
     scaler = GroupScaler(scheduler, autoscaling)
     settings, group = scaler.settings, scaler.group_of().get(name)
     if group is None:
@@ -436,7 +436,7 @@ def group_removal_verdict(
 def explain_node(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
 ) -> RemovalVerdict | None:
-    """Say what its autoscaler does with a node; None where none has it. See `Scheduler.explain_node`."""
+    """Say what its autoscaler does with a node; None where none has it. See `Questions.explain_node`."""
     known = [node.name for node in scheduler.client.list(Node)[0]]
     if name not in known:
         raise InputError(no_node(name, known))

@@ -101,7 +101,7 @@ class PoolScaler:
         self.marked = self.nominated = frozenset[str]()
 
     def question(self, pods: Sequence[Source] | None) -> PassQuestion:
-        """What a pass would be asked about pods as for `Scheduler.provision`. Types that a question before
+        """What a pass would be asked about pods as for `Questions.provision`. Types that a question before
         with these settings was about are not read again."""
         if pods is not None:
             check_sequence(pods)

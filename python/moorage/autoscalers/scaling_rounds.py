@@ -36,7 +36,7 @@ def autoscalers(scheduler: PodScheduler, autoscaling: AutoscalerSettings) -> lis
 
 
 def scale_up(scheduler: PodScheduler, autoscaling: AutoscalerSettings, keep: bool = False) -> ScaleUp:
-    """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
+    """Place pods and make nodes in turn; see `Questions.scale_up`."""
     check_type("options", autoscaling.options, KarpenterOptions)
     check_type("groups", autoscaling.groups, GroupSettings)
     if autoscaling.groups is not None:

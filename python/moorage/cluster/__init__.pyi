@@ -1,5 +1,6 @@
 # The public names: for type checkers, and for the room, which imports each at its first use.
 
-from .cluster_changes import ChangingScheduler as ChangingScheduler
+from .changing_scheduler import ChangingScheduler as ChangingScheduler
+from .cluster_changes import ClusterChanges as ClusterChanges
+from .lacking_pods import expanded as expanded
 from .pod_scheduler import PodScheduler as PodScheduler
-from .pod_scheduler import expanded as expanded

@@ -114,7 +114,7 @@ def apply(
     check: Check | None = None,
     gates: FeatureGates = DEFAULT_GATES,
 ) -> Change:
-    """Create or change objects: see `Scheduler.apply`.
+    """Create or change objects: see `ClusterChanges.apply`.
 
     Parameters
     ----------

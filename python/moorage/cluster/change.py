@@ -32,7 +32,7 @@ from moorage.table import Table, Tabular
 class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
     """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.
 
-    What controllers do afterwards is not listed: `Scheduler.diff` with a fork from before shows everything.
+    What controllers do afterwards is not listed: `Questions.diff` with a fork from before shows everything.
 
     """
 

@@ -23,7 +23,6 @@ from moorage.errors import InputError, either, located, nearest_or_known, number
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
-from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
@@ -69,29 +68,32 @@ _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
 
 
-class ChangingScheduler(PodScheduler):
-    """A scheduler with the verbs that change its cluster. `Scheduler` is the one that users hold."""
+class ClusterChanges:
+    """The verbs that change the cluster of a scheduler: its attribute `change`."""
+
+    def __init__(self, scheduler: PodScheduler) -> None:
+        self.scheduler = scheduler
 
     @contextmanager
     def _changing(self) -> Iterator[ObjectClient]:
         """Make the writes of the block whole or not at all, with all events processed before and after."""
-        with self.context.lock:
-            self.context.enlist()
-            self.sync()
+        with self.scheduler.context.lock:
+            self.scheduler.context.enlist()
+            self.scheduler.sync()
             try:
-                with self.context.writing():
-                    yield self.client
+                with self.scheduler.context.writing():
+                    yield self.scheduler.client
             except (ApiError, RefusedError) as error:
                 raise InputError(str(error)) from error
-            self.sync()
+            self.scheduler.sync()
 
     def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""
         finished = defaultdict[str, list[Pod]](list)
-        for pod in self.pods.finished.values():
+        for pod in self.scheduler.pods.finished.values():
             finished[pod.spec.node_name].append(pod)
         for node in nodes:
-            info = self.cache.node_info(node.name)
+            info = self.scheduler.cache.node_info(node.name)
             yield from () if info is None else info.pods
             yield from finished[node.name]
 
@@ -124,9 +126,11 @@ class ChangingScheduler(PodScheduler):
             An object is invalid, a file cannot be read, or an API server refuses a manifest, for example as
             it changes what may not change; nothing is written.
         """
-        check = None if self.handle.feature_gates[GATE] else refuse_comparisons
+        check = None if self.scheduler.handle.feature_gates[GATE] else refuse_comparisons
         with self._changing() as client:
-            return apply_objects(client, self.controllers, what, check, self.handle.feature_gates)
+            return apply_objects(
+                client, self.scheduler.controllers, what, check, self.scheduler.handle.feature_gates
+            )
 
     @typed
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
@@ -152,7 +156,7 @@ class ChangingScheduler(PodScheduler):
         """
         if (selector or namespace) and not kind:
             raise InputError("a selector or a namespace needs a kind")
-        controllers = self.controllers
+        controllers = self.scheduler.controllers
         with self._changing() as client:
             objects = [
                 get(client, struct, name, space)
@@ -232,10 +236,10 @@ class ChangingScheduler(PodScheduler):
         """
         changed, preempted = list[str](), dict[str, str]()
         for struct in RESTARTABLE:
-            objects: list[Any] = self.client.list(struct)[0]
+            objects: list[Any] = self.scheduler.client.list(struct)[0]
             for obj in sorted(objects, key=lambda obj: obj.key):
                 changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-                preempted |= preemptions(self.run()).preempted
+                preempted |= preemptions(self.scheduler.run()).preempted
         return Change(changed=tuple(changed), deleted=tuple(preempted), preempted=preempted)
 
     def autoscale_to(self, bound: Literal["min", "max"]) -> Change:
@@ -289,7 +293,7 @@ class ChangingScheduler(PodScheduler):
                     replaced += running if entry.spec.concurrency_policy == "Replace" else []
             for job in replaced:
                 client.delete(Job, job.name, job.namespace)
-            change = apply_objects(client, self.controllers, new)
+            change = apply_objects(client, self.scheduler.controllers, new)
             return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=change.kept | kept)
 
     @typed
@@ -330,14 +334,14 @@ class ChangingScheduler(PodScheduler):
         """
         changed: list[str] = []
         with self._changing() as client:
-            waiting = still_suspended(client, self.options.suspended)
+            waiting = still_suspended(client, self.scheduler.options.suspended)
             objects = [obj for workload in waiting for obj in workload.objects]
-            created = apply_objects(client, self.controllers, objects).created if objects else ()
+            created = apply_objects(client, self.scheduler.controllers, objects).created if objects else ()
             kept = {workload.text: workload.why for workload in waiting if workload.why}
             jobs: list[Job] = client.list(Job)[0]
             queued = {
                 (workload.namespace, workload.name): workload
-                for workload in self.options.suspended
+                for workload in self.scheduler.options.suspended
                 if workload.is_job
             }
             for job in jobs:
@@ -350,10 +354,6 @@ class ChangingScheduler(PodScheduler):
                 running = replace(job, spec=replace(spec, suspend=False, template=template))
                 changed += _updated(client, job, running).changed
         return Change(created=created, changed=tuple(changed), kept=kept)
-
-    def suspended(self) -> list[Suspended]:
-        """Return the workloads of other projects that the cluster has and that are suspended still."""
-        return still_suspended(self.client, self.options.suspended)
 
     @typed
     def label(self, reference: str, *labels: str) -> Change:
@@ -482,7 +482,7 @@ class ChangingScheduler(PodScheduler):
         InputError
             There is no such node, a number is not between 0 and the number of nodes, or both are 0.
         """
-        old = [node.name for node in select_nodes(self.client, nodes)]
+        old = [node.name for node in select_nodes(self.scheduler.client, nodes)]
         for path, number in (("surge", surge), ("max-unavailable", max_unavailable or 0)):
             if not 0 <= number <= len(old):
                 raise InputError(
@@ -514,7 +514,7 @@ class ChangingScheduler(PodScheduler):
         InputError
             No node is in the zone.
         """
-        client = self.client
+        client = self.scheduler.client
         nodes: list[Node] = client.list(Node)[0]
         names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
         if not names:
@@ -625,7 +625,7 @@ class ChangingScheduler(PodScheduler):
             return Change(changed=mark_unschedulable(client, select_nodes(client, nodes), value))
 
     def _grace_of_evictions(self) -> Callable[[Pod], int | None]:
-        controllers = self.controllers
+        controllers = self.scheduler.controllers
         return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
 
@@ -637,20 +637,20 @@ class Emptied(NamedTuple):
     results: list[ScheduleResult]
 
 
-def empty_nodes(scheduler: ChangingScheduler, nodes: Sequence[str], force: bool = False) -> Emptied:
+def empty_nodes(change: ClusterChanges, nodes: Sequence[str], force: bool = False) -> Emptied:
     """Drain nodes, and place their pods, until all are gone or none can go.
 
     It ends: each round evicts a pod that stayed before.
     """
-    changes, results = [scheduler.drain(nodes, force=force)], [scheduler.run()]
+    changes, results = [change.drain(nodes, force=force)], [change.scheduler.run()]
     kept = changes[0].unfinished
     while later := {name for name, why in kept.items() if why not in LASTING}:
-        pods: list[Pod] = scheduler.client.list(Pod)[0]
-        again = scheduler.evict([pod for pod in pods if pod.full_name in later])
+        pods: list[Pod] = change.scheduler.client.list(Pod)[0]
+        again = change.evict([pod for pod in pods if pod.full_name in later])
         if not again.deleted:
             break
         changes += [preemptions(results[-1]), again]
-        results.append(scheduler.run())
+        results.append(change.scheduler.run())
         left = {pod.full_name for pod in pods}.difference(again.deleted)
         kept = {name: again.kept.get(name, why) for name, why in kept.items() if name in left}
     return Emptied([*changes, preemptions(results[-1])], kept, results)

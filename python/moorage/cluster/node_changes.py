@@ -326,7 +326,7 @@ _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<
 def add_copies(
     client: ObjectClient, count: int, like: Node, labels: Mapping[str, str], is_template: bool
 ) -> Change:
-    """Create copies of a node: see `Scheduler.add_nodes`.
+    """Create copies of a node: see `ClusterChanges.add_nodes`.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def _delete(client: ObjectClient, obj: Object) -> str:
 
 
 def tainted(node: Node, changes: Sequence[str]) -> Node:
-    """Return a node with changed taints: see `Scheduler.taint`."""
+    """Return a node with changed taints: see `ClusterChanges.taint`."""
     taints = list(node.spec.taints)
     for change in changes:
         match = _TAINT.fullmatch(change)
@@ -439,7 +439,7 @@ def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
 
 
 def labelled(obj: Object, changes: Sequence[str]) -> Object:
-    """Return an object with changed labels: see `Scheduler.label`."""
+    """Return an object with changed labels: see `ClusterChanges.label`."""
     labels = dict(obj.metadata.labels)
     for change in changes:
         key, equals, value = change.partition("=")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.kube import Pod
 
-from .cluster_changes import ChangingScheduler
+from .changing_scheduler import ChangingScheduler
 from .helpful_changes import HelpfulChange, Kind, write
 
 T = TypeVar("T")
@@ -89,14 +89,16 @@ def make(change: HelpfulChange, owner: Any, scheduler: ChangingScheduler) -> Non
     if change.kind == Kind.NODE:
         labels = [f"{key}={value}" for key, value in change.values.get("label", {}).items()]
         like = ",".join([change.values["like"], *labels])
-        scheduler.add_nodes(change.values.get("nodes", 1), like)
+        scheduler.change.add_nodes(change.values.get("nodes", 1), like)
         return
     write(scheduler.client, change.edits)
     scheduler.sync()
     if change.changes_pods and owner is not None:
         template = owner.spec.template
         changed = change.of(Pod(metadata=template.metadata, spec=template.spec)).spec
-        scheduler.apply(replace(owner, spec=replace(owner.spec, template=replace(template, spec=changed))))
+        scheduler.change.apply(
+            replace(owner, spec=replace(owner.spec, template=replace(template, spec=changed)))
+        )
 
 
 def has_owner_of(pod: Pod, other: Pod) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from msgspec.structs import replace
@@ -19,8 +18,7 @@ from msgspec.structs import replace
 from moorage._core.base.bracket import Bracket
 from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
-from moorage.controllers import ClusterControllers, PodTimes, Rollout
-from moorage.controllers.store_control import admission_of
+from moorage.controllers import ClusterControllers, PodTimes
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
@@ -43,15 +41,11 @@ from moorage.engine.scheduler.schedule_pods import (
     schedule_workload,
 )
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.kube.model.cluster import Cluster, RefusedPod
-from moorage.kube.model.meta import Object
-from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod
-from moorage.kube.read.cluster_builder import TEMPLATED, refusal_warnings
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
-from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ObjectClient, ObjectStore
 
 from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
@@ -60,8 +54,6 @@ if TYPE_CHECKING:
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
 
 NOTHING = Cluster()
-FEW_CLASSES = 1 << 12
-"""Classes of pods up to which those that no pod has any more are kept."""
 
 
 class PodScheduler:
@@ -229,56 +221,6 @@ class PodScheduler:
             self.cache.check_whole()
             return self.context.groups
 
-    def rollouts(self) -> list[Rollout]:
-        """Return the rollouts that are not complete, with their pods that have no node.
-
-        Returns
-        -------
-        list of Rollout
-            Those of Deployments, StatefulSets and DaemonSets; empty where the controllers are not simulated.
-        """
-        self.sync()
-        return [] if self.controllers is None else self.controllers.rollouts()
-
-    def awaited_pods(self) -> list[Pod]:
-        """Return the pods that workloads lack until others are available or gone.
-
-        Returns
-        -------
-        list of Pod
-            Pods that StatefulSets will create when those before them are available, as far as their names
-            tell; and pods that are being deleted and stay, where a StatefulSet or a Job waits for their end.
-        """
-        self.sync()
-        refused = {pod.pod.key for pod in self.refused_pods()}
-        awaited = [] if self.controllers is None else self.controllers.awaited_pods()
-        return [entry.pod for entry in awaited if entry.pod.key not in refused]
-
-    def refused_pods(self) -> list[RefusedPod]:
-        """Return the pods that workloads lack now because the API server would refuse to create them, and
-        those of files for which quotas had no room.
-
-        Returns
-        -------
-        list of RefusedPod
-            Each with the text of the API server. Empty where the controllers are not simulated.
-        """
-        self.sync()
-        return [] if self.controllers is None else self.controllers.refused_pods()
-
-    def refusals(self) -> dict[str, str]:
-        """Return the workloads that lack pods because the API server would refuse to create them: limit
-        ranges, quotas, or priority and runtime classes that do not exist.
-
-        Returns
-        -------
-        dict of str to str
-            ``Kind namespace/name`` of the workload to the text of the API server; empty where the controllers
-            are not simulated.
-        """
-        self.sync()
-        return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
-
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Source) -> Examination:
@@ -378,22 +320,12 @@ class PodScheduler:
         ScheduleResult
             Its `warnings` say what is ignored of the pod groups in an `ObjectStore`.
         """
-        self.drop_unused_classes()
+        self.context.drop_unused_classes()
         self.context.sync()
         warnings = group_warnings(self.context)
         result = Loop(self.context).all()
         result.warnings = warnings
         return result
-
-    def drop_unused_classes(self) -> None:
-        """Forget what is kept of pods that are gone, once it is more than of those that are there.
-
-        Whoever receives events without `run` calls this now and then, between two decisions.
-        """
-        state = self.cache.state
-        with self.cache.lock:
-            if len(state.classes) > max(FEW_CLASSES, 4 * (len(state.ledger) + len(self.queue))):
-                state.number_classes_anew()
 
     def schedule_pods(
         self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False
@@ -636,78 +568,3 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Clu
         fail_fast=given.get("fail_fast", False),
         suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
     )
-
-
-# ---- the pods that workloads lack --------------------------------------------------------------------------
-
-_OTHERS_HAVE = (Node, Namespace, Pod)
-
-
-def expanded(cluster: Cluster, **options: Unpack[SchedulerOptions]) -> Cluster:
-    """Return a cluster with the pods that its workloads lack, and whatever else controllers make at once:
-    ReplicaSets, revisions of templates, claims.
-
-    A `Scheduler` does the same by itself. Pods that controllers delete, as in a rollout, are no longer there.
-
-    Parameters
-    ----------
-    **options
-        Those of a `Scheduler`: the release and its gates count.
-
-    Returns
-    -------
-    Cluster
-        New pods and objects come after those that were there. Those that the API server would refuse are in
-        `Cluster.refused`.
-
-    Raises
-    ------
-    InputError
-        A workload asks for more pods than there may be.
-    """
-    scheduler = PodScheduler(cluster, **options)
-    refused = [*cluster.refused, *scheduler.refused_pods()]
-    pods: list[Pod] = scheduler.client.list(Pod)[0]
-    namespaces = dict.fromkeys(pod.namespace for pod in pods)
-    added = admission_warnings(scheduler.client, namespaces, [pod for pod in pods if not pod.spec.node_name])
-    of_templates = template_warnings(scheduler.client)
-    warnings = [*cluster.warnings, *added, *of_templates, *refusal_warnings(refused)]
-    return replaced(with_objects(cluster, scheduler.client), refused=refused, warnings=warnings)
-
-
-def admission_warnings(
-    client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
-) -> Iterator[str]:
-    """Yield sentences about what admission adds to new pods, or a distribution would add; see
-    `Additions.warnings`; and about policies that could not be asked."""
-    admission = admission_of(client)
-    yield from admission.switched.notes
-    yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
-    if admission.policies is not None:
-        yield from admission.policies.notes()
-
-
-def template_warnings(client: ObjectClient, besides: Container[str] = ()) -> Iterator[str]:
-    """Yield sentences about workloads whose pods their namespaces forbid.
-
-    Parameters
-    ----------
-    besides : container of str, optional
-        Those of which an answer says so itself, as ``Kind namespace/name``.
-    """
-    objects = (obj for kind in TEMPLATED for obj in client.list(kind)[0])
-    yield from admission_of(client).security.notes(obj for obj in objects if obj.full_name not in besides)
-
-
-def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:
-    """Return a cluster with the pods and the other objects of a store of its own, but its own nodes and
-    namespaces, in the order in which they were written."""
-    assert isinstance(client, ObjectStore)
-    kinds = [kind for kind in client.changed_since(-1) if kind not in _OTHERS_HAVE]
-    others: list[Object] = [obj for kind in kinds for obj in client.list(kind)[0]]
-    pods: list[Pod] = client.list(Pod)[0]
-    for written in (pods, others):
-        written.sort(key=lambda obj: int(obj.metadata.resource_version))
-    finished = [pod for pod in pods if pod.status.phase in FINISHED]
-    unfinished = [pod for pod in pods if pod.status.phase not in FINISHED] if finished else pods
-    return replaced(cluster, pods=unfinished, finished=finished, others=others, turns={})

@@ -1,6 +1,6 @@
 """The verbs of a change: one table for options of commands, alternatives of comparisons, and timelines.
 
-What a verb does, the method of `ChangingScheduler` says.
+What a verb does, the method of `ClusterChanges` says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moorage.errors import InputError, either, located
 
 if TYPE_CHECKING:
     from .change import Change
-    from .cluster_changes import ChangingScheduler
+    from .changing_scheduler import ChangingScheduler
 
 NODES = "NODE|LABEL=VALUE"
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "not-rolled-out", "evicted")
@@ -26,7 +26,7 @@ class ChangeVerb(NamedTuple):
     Attributes
     ----------
     method : str
-        Of `ChangingScheduler`, which makes the change.
+        Of `ClusterChanges`, which makes the change.
     metavar : str
         The words that follow its name in a command, with spaces between them.
     read : callable
@@ -75,7 +75,7 @@ class ChangeVerb(NamedTuple):
 
     def make(self, scheduler: ChangingScheduler, *arguments: Any) -> Change:
         """Make the change; the arguments are those of the method."""
-        change: Change = getattr(scheduler, self.method)(*arguments)
+        change: Change = getattr(scheduler.change, self.method)(*arguments)
         return change
 
 

@@ -69,7 +69,7 @@ class Bounds(NamedTuple):
 
 
 def scale_to(client: ObjectClient, bound: Bound) -> Change:
-    """Give each target of an autoscaler its least or its most replicas: see `Scheduler.autoscale_to`."""
+    """Give each target of an autoscaler its least or its most replicas: see `ClusterChanges.autoscale_to`."""
     wanted: dict[tuple[type[Object], str, str], tuple[Object, int]] = {}
     kept: dict[str, str] = {}
     for bounds in autoscalers(client):
@@ -198,7 +198,7 @@ class RequestFile(NamedTuple):
 
 
 def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
-    """Change the templates of workloads, whose controllers roll them out: see `Scheduler.set_requests`."""
+    """Change templates of workloads, whose controllers roll them out: see `ClusterChanges.set_requests`."""
     kept = dict(requests.without)
     wanted: dict[str, tuple[Any, dict[str, Mapping[str, str]]]] = {}
     for request in requests.requests:

@@ -133,7 +133,7 @@ class ExtenderService:
             The server has refused or is away; the next call goes on.
         """
         with self.scheduler.cache.lock:
-            self.scheduler.drop_unused_classes()
+            self.scheduler.context.drop_unused_classes()
             self.scheduler.sync()
 
     def filter(self, body: bytes) -> bytes:

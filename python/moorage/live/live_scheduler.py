@@ -318,7 +318,7 @@ class LiveScheduler:
         if self._election is not None:
             self._election.check()
         try:
-            self.scheduler.drop_unused_classes()
+            self.scheduler.context.drop_unused_classes()
             if self._election is not None and not self._election.is_leader:
                 self.scheduler.sync()  # what a leader needs to know is known when it begins to lead
                 seconds = IDLE

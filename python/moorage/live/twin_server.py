@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 from weakref import finalize
 
-from moorage.answers.linear_program import SOLVER
+from moorage.answers.bounds.linear_program import SOLVER
 from moorage.errors import MoorageError
 
 from .http_common import JSON as JSON

@@ -387,7 +387,7 @@ class EventColumns(Tabular):
         self.add(time, Verb.CREATE, self.subject(reference_of(kept, name)), number)
 
     def apply(self, time: Seconds, obj: Object) -> None:
-        """Create or replace an object; see `Scheduler.apply`."""
+        """Create or replace an object; see `ClusterChanges.apply`."""
         number = self.template(obj)
         kept = self.template_at(number)
         self.add(time, Verb.APPLY, self.subject(reference_of(kept, obj.name)), number)
@@ -413,11 +413,11 @@ class EventColumns(Tabular):
         self._event(time, Verb.PATCH, reference, patch)
 
     def scale(self, time: Seconds, reference: str, replicas: int) -> None:
-        """Set the replicas of a workload; see `Scheduler.scale`."""
+        """Set the replicas of a workload; see `ClusterChanges.scale`."""
         self._event(time, Verb.SCALE, reference, replicas)
 
     def leave(self, time: Seconds, nodes: str) -> None:
-        """Remove nodes with the pods on them; see `Scheduler.remove_nodes`.
+        """Remove nodes with the pods on them; see `ClusterChanges.remove_nodes`.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class EventColumns(Tabular):
         self._event(time, Verb.LEAVE, nodes)
 
     def drain(self, time: Seconds, nodes: str) -> None:
-        """Cordon nodes and evict their pods; see `Scheduler.drain`."""
+        """Cordon nodes and evict their pods; see `ClusterChanges.drain`."""
         self._event(time, Verb.DRAIN, nodes)
 
     def cordon(self, time: Seconds, nodes: str) -> None:
@@ -439,11 +439,11 @@ class EventColumns(Tabular):
         self._event(time, Verb.UNCORDON, nodes)
 
     def taint(self, time: Seconds, nodes: str, *taints: str) -> None:
-        """Set or remove taints of nodes; see `Scheduler.taint`."""
+        """Set or remove taints of nodes; see `ClusterChanges.taint`."""
         self._event(time, Verb.TAINT, nodes, taints)
 
     def label(self, time: Seconds, reference: str, *labels: str) -> None:
-        """Set or remove labels of an object; see `Scheduler.label`."""
+        """Set or remove labels of an object; see `ClusterChanges.label`."""
         self._event(time, Verb.LABEL, reference, labels)
 
     def measure(self, time: Seconds, name: str) -> None:

@@ -187,7 +187,7 @@ class Disrupter:
             return False
         state, claims = self.state, command.new_claims()
         going = command.going
-        self._scheduler.taint([*going.values()], _TAINT)
+        self._scheduler.change.taint([*going.values()], _TAINT)
         why = f"replaces {number_of(len(going), 'node', 'nodes')}: {method.reason}"
         coming = tuple([self._nodes.launch(claim, why) for claim in claims])
         state.replacing.append(Replacing(now, going, coming, method.reason))
@@ -230,7 +230,7 @@ class Disrupter:
     def _taint(self, going: Mapping[str, str], taint: str) -> None:
         there = [node for node in going.values() if node and self._nodes.find(Node, node) is not None]
         if there:
-            self._scheduler.taint(there, taint)
+            self._scheduler.change.taint(there, taint)
 
     def _drain(self, now: float) -> bool:
         """Evict pods of nodes that go, and delete those nodes that are empty then."""
@@ -275,7 +275,7 @@ class Disrupter:
             else:
                 evicted.append(pod)
                 ends.append(last)
-        left = self._scheduler.evict(evicted).unfinished if evicted else {}
+        left = self._scheduler.change.evict(evicted).unfinished if evicted else {}
         return min(ends) if has_left or left else -1.0
 
 

@@ -45,8 +45,11 @@ def plans_of_the_library(asking: Asking) -> None:
     node = name_of(asking.one("node", asking.cluster.nodes, key_of))
     scheduler = f"scheduler = mo.Scheduler(mo.load({asking.base!r}))\n"
     pairs = {
-        "drain_plan": (asking.ask(f"plan drain {node}"), f"scheduler.drain_plan([{node!r}])"),
-        "nodes_needed": (asking.ask("plan nodes", "--like", node), f"scheduler.nodes_needed(like={node!r})"),
+        "drain_plan": (asking.ask(f"plan drain {node}"), f"scheduler.ask.drain_plan([{node!r}])"),
+        "nodes_needed": (
+            asking.ask("plan nodes", "--like", node),
+            f"scheduler.ask.nodes_needed(like={node!r})",
+        ),
     }
     for name, (command, call) in pairs.items():
         found = asking.python(f"{scheduler}found = {call}.to_dict()")
@@ -54,7 +57,7 @@ def plans_of_the_library(asking: Asking) -> None:
             asking.same(name, command, found, _plan)
     survived = asking.ask("check", "--survive", "node")
     if survived.is_answer:
-        program = f"{scheduler}scheduler.run()\nfound = scheduler.survive().to_dict()"
+        program = f"{scheduler}scheduler.run()\nfound = scheduler.ask.survive().to_dict()"
         here, there = (
             sorted(map(_loss, one))
             for one in (survived["survival"]["losses"], asking.python(program)["losses"])

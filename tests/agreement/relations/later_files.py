@@ -1,4 +1,4 @@
-"""A later file = the same object in the dump = `Scheduler.apply` of the file."""
+"""A later file = the same object in the dump = `ClusterChanges.apply` of the file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def by_file_and_in_dump(asking: Asking, new: Object, file: str, *questions: Ques
 
 
 def by_file_and_apply(asking: Asking, file: str) -> None:
-    """Ask where pods are after a later file, and after `Scheduler.apply` of it."""
+    """Ask where pods are after a later file, and after `ClusterChanges.apply` of it."""
     applied = asking.python(
         f"scheduler = mo.Scheduler(mo.load({asking.base!r}))\n"
-        f"scheduler.apply({file!r})\n"
+        f"scheduler.change.apply({file!r})\n"
         "scheduler.run()\n"
         "found = places(scheduler)"
     )
@@ -127,12 +127,12 @@ def drained(asking: Asking, node: str, file: str = "") -> None:
     """Drain by the option, and by the library, which evicts until nothing more can go; after a later file."""
     evicted = asking.python(
         f"scheduler = mo.Scheduler(mo.load({asking.base!r}))\n"
-        + (f"scheduler.apply({file!r})\n" if file else "")
-        + f"left = scheduler.drain({node!r}).unfinished\n"
+        + (f"scheduler.change.apply({file!r})\n" if file else "")
+        + f"left = scheduler.change.drain({node!r}).unfinished\n"
         "while True:\n"
         "    scheduler.run()\n"
         "    pods = [pod for pod in scheduler.client.list('Pod')[0] if f'Pod {pod.key}' in left]\n"
-        "    again = scheduler.evict(pod for pod in pods if pod.metadata.controller())\n"
+        "    again = scheduler.change.evict(pod for pod in pods if pod.metadata.controller())\n"
         "    if not again.deleted:\n"
         "        break\n"
         "found = places(scheduler)"

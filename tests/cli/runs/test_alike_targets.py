@@ -17,7 +17,9 @@ from moorage.kube import Cluster
 def explained(free: int = 0) -> Explanation:
     """A pod that would evict the one on a node; `free` is what is free there."""
     held = pod("held", on="a", requests={"cpu": 4 - free})
-    return Scheduler(Cluster(nodes=[node("a", cpu="4")], pods=[held])).explain(pod("p", requests={"cpu": 4}))
+    return Scheduler(Cluster(nodes=[node("a", cpu="4")], pods=[held])).ask.explain(
+        pod("p", requests={"cpu": 4})
+    )
 
 
 def merged(*explanations: Explanation) -> list[tuple[str, ...]]:

@@ -118,12 +118,22 @@ def test_results_are_short_and_convert() -> None:
     cluster = mo.load(USERS / "dump.json.gz", USERS / "web.yaml")
     sched = mo.Scheduler(cluster)
     result, branch = sched.run(), sched.fork()
-    branch.drain(NODE("0-10"))
+    branch.change.drain(NODE("0-10"))
     branch.run()
     pod = next(iter(result.unschedulable))
     web = next(each for each in mo.expanded(cluster).pods if each.name.startswith("web-"))
-    found: list[Tabular] = [cluster, result, sched.explain(pod), branch.capacity(web), sched.diff(branch)]
-    found += [sched.nodes_needed((web, 3), like=NODE("1-28")), sched.drain_plan(1), sched.defragment(nodes=1)]
+    found: list[Tabular] = [
+        cluster,
+        result,
+        sched.ask.explain(pod),
+        branch.ask.capacity(web),
+        sched.ask.diff(branch),
+    ]
+    found += [
+        sched.ask.nodes_needed((web, 3), like=NODE("1-28")),
+        sched.ask.drain_plan(1),
+        sched.ask.defragment(nodes=1),
+    ]
     for one in found:
         assert len(repr(one).splitlines()) <= 40, type(one)
         assert one._repr_html_().startswith(("<p>", "<table"))

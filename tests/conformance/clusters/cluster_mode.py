@@ -65,7 +65,7 @@ class Deletion(NamedTuple):
 
     def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
         """Make the change; no selector is about nodes."""
-        return scheduler.delete(self.text)
+        return scheduler.change.delete(self.text)
 
     def left_as_is(self, effect: Change, scheduler: Scheduler) -> list[str]:
         """No warning is compared."""

@@ -110,10 +110,10 @@ def test_a_loss_of_the_zone_or_node_of_a_new_volume_is_not_survived() -> None:
     claims = [{"metadata": {"name": "d"}, "spec": wanted}]
     db = workload("StatefulSet", "db", 1, volumeClaimTemplates=claims)
     one = scheduler(nodes(DISK), storage_class(), db)
-    assert not one.survive("zone")
-    assert not one.survive("node")
+    assert not one.ask.survive("zone")
+    assert not one.ask.survive("node")
     anywhere = scheduler(nodes(), storage_class(), db)
-    assert anywhere.survive("zone")
+    assert anywhere.ask.survive("zone")
 
 
 def test_volumes_of_a_stateful_set_are_spread_without_a_node() -> None:

@@ -93,9 +93,9 @@ def in_use(one: Scheduler) -> Pairs:
 def test_a_rollout_at_the_limit_goes_on(has_attachments: bool) -> None:
     one = scheduler(machine("n"), limits("n", 2), *running(2, lambda _: "n", has_attachments))
     assert attached(one) == {("n", "v0"), ("n", "v1")}
-    one.restart("sts/db")
+    one.change.restart("sts/db")
     assert one.run().unschedulable == {}
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
     assert attached(one) == {("n", "v0"), ("n", "v1")}
 
 
@@ -105,20 +105,20 @@ def test_what_no_pod_uses_stays_attached_until_one_has_used_it() -> None:
     assert attached(one) == {("n", "v")}
     unused = scheduler(machine("n"), limits("n", 1), CLASS, *volumes)
     for each, pairs in (one, set[tuple[str, str]]()), (unused, {("n", "v")}):
-        each.apply(user("other", "d"))
+        each.change.apply(user("other", "d"))
         each.run()
-        each.delete("pod/other")
+        each.change.delete("pod/other")
         if each is one:
-            each.delete("pod/own")
+            each.change.delete("pod/own")
         assert attached(each) == pairs
 
 
 def test_a_volume_is_detached_with_its_last_pod() -> None:
     pods = [user(name, "c", nodeName="n") for name in ("p", "q")]
     one = scheduler(machine("n"), limits("n", 1), *disk("v", "c"), *pods)
-    one.delete("pod/p")
+    one.change.delete("pod/p")
     assert attached(one) == {("n", "v")}
-    one.delete("pod/q")
+    one.change.delete("pod/q")
     assert attached(one) == set()
 
 
@@ -145,7 +145,7 @@ def test_evictions_do_not_detach_in_time_for_the_preemptor(has_attachment: bool)
     given = [attachment("v", "n")] if has_attachment else []
     low = user("low", "c", nodeName="n")
     one = scheduler(machine("n"), limits("n", 1), *disk("v", "c"), *disk("w", "d"), *given, low)
-    one.apply(user("high", "d", priority=1000))
+    one.change.apply(user("high", "d", priority=1000))
     result = one.run()
     assert (list(result.unschedulable), result.evicted) == (["default/high"], {})
 
@@ -157,15 +157,15 @@ def test_transactions_and_forks_have_attachments_of_their_own() -> None:
     before = attached(one)
     branch = one.fork()
     with one.transaction():
-        one.drain("a")
+        one.change.drain("a")
         one.run()
         assert attached(one) == {("b", "v0"), ("b", "v1")}
     assert attached(one) == before
-    branch.drain("b")
+    branch.change.drain("b")
     branch.run()
     assert attached(branch) == {("a", "v0"), ("a", "v1")}
     assert attached(one) == before
-    one.drain("a")
+    one.change.drain("a")
     one.run()
     assert attached(one) == {("b", "v0"), ("b", "v1")}
 
@@ -196,16 +196,16 @@ def shared(*on: str, status: Any = None) -> Scheduler:
 
 def test_a_pod_starts_when_its_volume_has_left_the_other_node() -> None:
     one = shared("a", "a")
-    one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
-    one.apply(user("r", "c", nodeSelector={"kubernetes.io/hostname": "a"}))
+    one.change.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+    one.change.apply(user("r", "c", nodeSelector={"kubernetes.io/hostname": "a"}))
     one.run()
     assert waits(one) == {"q"}
     assert ready(one) == {"p0", "p1", "r"}
     for name in ("p0", "p1"):
-        one.delete(f"pod/{name}")
+        one.change.delete(f"pod/{name}")
         one.run()
         assert waits(one) == {"q"}
-    one.delete("pod/r")
+    one.change.delete("pod/r")
     one.run()
     assert waits(one) == set()
     assert ready(one) == {"q"}
@@ -214,11 +214,11 @@ def test_a_pod_starts_when_its_volume_has_left_the_other_node() -> None:
 def test_waiting_is_undone_and_the_same_in_a_fork() -> None:
     one = shared("a")
     with one.transaction():
-        one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+        one.change.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
         one.run()
         assert waits(one) == {"q"}
-    one.delete("pod/p0")
-    one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+    one.change.delete("pod/p0")
+    one.change.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
     branch = one.fork()
     branch.run()
     one.run()
@@ -275,7 +275,7 @@ def test_pods_that_run_are_left_alone_and_those_that_start_elsewhere_wait() -> N
     )
     one.run()
     assert (waits(one), ready(one)) == ({"p1"}, {"p0"})
-    one.delete("pod/p0")
+    one.change.delete("pod/p0")
     one.run()
     assert (waits(one), ready(one)) == (set(), {"p1"})
 
@@ -288,12 +288,12 @@ def test_a_drain_waits_for_a_volume_whose_other_pod_has_a_budget() -> None:
         "PodDisruptionBudget", "web", {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     )
     one = scheduler(machine("a"), web, budget, *disk("v", "c"))
-    one.add_nodes(1, like="a")
-    assert one.drain("a").unfinished
+    one.change.add_nodes(1, like="a")
+    assert one.change.drain("a").unfinished
     one.run()
     (left,) = (each for each in one.client.list(Pod)[0] if each.spec.node_name == "a")
     assert len(waits(one)) == 1
-    assert one.evict([left]).kept
+    assert one.change.evict([left]).kept
 
 
 # ---- random histories --------------------------------------------------------------------------------------
@@ -314,11 +314,11 @@ def steps(random: Random) -> list[Callable[[Scheduler], object]]:
         made.append(
             random.choice(
                 [
-                    lambda one, node=node: one.drain(node),
-                    lambda one, node=node: one.uncordon(node),
-                    lambda one, count=count: one.scale("sts/db", count),
-                    lambda one: one.restart("sts/db"),
-                    lambda one, node=node: one.add_nodes(1, node),
+                    lambda one, node=node: one.change.drain(node),
+                    lambda one, node=node: one.change.uncordon(node),
+                    lambda one, count=count: one.change.scale("sts/db", count),
+                    lambda one: one.change.restart("sts/db"),
+                    lambda one, node=node: one.change.add_nodes(1, node),
                     lambda one: one.run(),
                 ]
             )

@@ -36,30 +36,30 @@ def claims(one: Scheduler) -> dict[str, bool]:
 @pytest.mark.parametrize("metadata", [{}, PROTECTED])
 def test_a_claim_in_use_goes_with_the_last_pod_on_a_node(metadata: dict[str, Any]) -> None:
     one = scheduler(machine("n"), claim("c", **metadata), user("p", "n"), user("q", "n"), user("waits", ""))
-    one.delete("pvc/c")
+    one.change.delete("pvc/c")
     assert claims(one) == {"c": True}
-    one.delete("pod/p")
+    one.change.delete("pod/p")
     assert claims(one) == {"c": True}
     branch = one.fork()
     with one.transaction():
-        one.delete("pod/q")
+        one.change.delete("pod/q")
         assert claims(one) == {}
     assert claims(one) == {"c": True}
     for each in (one, branch):
-        each.delete("pod/q")
+        each.change.delete("pod/q")
         assert claims(each) == {}
 
 
 @pytest.mark.parametrize("metadata", [{}, PROTECTED])
 def test_a_claim_that_no_pod_on_a_node_uses_goes_at_once(metadata: dict[str, Any]) -> None:
     one = scheduler(machine("n"), claim("c", **metadata), user("waits", ""))
-    one.delete("pvc/c")
+    one.change.delete("pvc/c")
     assert claims(one) == {}
 
 
 def test_other_finalizers_keep_a_claim() -> None:
     one = scheduler(machine("n"), claim("c", finalizers=[*PROTECTED["finalizers"], "example.com/mine"]))
-    one.delete("pvc/c")
+    one.change.delete("pvc/c")
     assert claims(one) == {"c": True}
     left: PersistentVolumeClaim = one.client.get(PersistentVolumeClaim, "c", "default")
     assert left.metadata.finalizers == ("example.com/mine",)
@@ -73,7 +73,7 @@ def test_the_next_pod_of_a_name_gets_a_claim_of_its_own() -> None:
     held = claim("db-0-v", **owned("Pod", "db-0", uid="first"), **PROTECTED)
     one = scheduler(machine("n"), workload("StatefulSet", "db", spec), first, held)
     before = one.client.get(PersistentVolumeClaim, "db-0-v", "default")
-    one.delete("pod/db-0")
+    one.change.delete("pod/db-0")
     assert list(pods(one)) == ["db-0"]
     assert claims(one) == {"db-0-v": False}
     assert one.client.get(PersistentVolumeClaim, "db-0-v", "default").metadata.uid != before.metadata.uid
@@ -105,25 +105,25 @@ def groups(one: Scheduler) -> dict[str, bool]:
 def test_a_group_goes_with_the_last_of_its_pods(metadata: dict[str, Any]) -> None:
     """Until then they are placed as a gang."""
     one = grouped(*members("g", 2), **metadata)
-    one.delete("podgroup/g")
+    one.change.delete("podgroup/g")
     assert groups(one) == {"g": True}
     assert len(one.run().placements) == 2
-    one.delete("pod/g-0")
+    one.change.delete("pod/g-0")
     assert groups(one) == {"g": True}
-    one.delete("pod/g-1")
+    one.change.delete("pod/g-1")
     assert groups(one) == {}
 
 
 def test_pods_that_have_ended_do_not_keep_a_group() -> None:
     ended = [replace(each, status=PodStatus(phase="Succeeded")) for each in members("g", 1)]
     one = grouped(*ended)
-    one.delete("podgroup/g")
+    one.change.delete("podgroup/g")
     assert groups(one) == {}
 
 
 def test_a_pod_that_ends_lets_its_group_go() -> None:
     one = grouped(*members("g", 1))
-    one.delete("podgroup/g")
+    one.change.delete("podgroup/g")
     assert groups(one) == {"g": True}
     (current,) = one.client.list(Pod)[0]
     one.client.update(replace(current, status=PodStatus(phase="Failed")))
@@ -133,5 +133,5 @@ def test_a_pod_that_ends_lets_its_group_go() -> None:
 
 def test_a_group_goes_at_once_where_groups_are_ignored() -> None:
     one = grouped(*members("g", 2), gate=False)
-    one.delete("podgroup/g")
+    one.change.delete("podgroup/g")
     assert groups(one) == {}

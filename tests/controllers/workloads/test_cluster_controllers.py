@@ -123,14 +123,14 @@ def test_a_namespace_takes_what_is_in_it() -> None:
     assert all(one.client.list(kind)[0] for kind in gone)
     branch = one.fork()
     for each in (one, branch):
-        each.delete("ns/foo")
+        each.change.delete("ns/foo")
         assert list(pods(each)) == ["p"]
         assert not any(each.client.list(kind)[0] for kind in gone)
 
 
 def test_orphans_are_adopted() -> None:
     one = scheduler(machine("n"), pod("p", metadata={"labels": {"app": "web"}}))
-    one.apply(replicas("ReplicaSet", "web", 2))
+    one.change.apply(replicas("ReplicaSet", "web", 2))
     owner = one.client.get(Pod, "p", "default").metadata.controller()
     assert owner is not None
     assert (owner.kind, owner.name) == ("ReplicaSet", "web")
@@ -141,10 +141,10 @@ def test_orphans_are_adopted() -> None:
 def test_with_fewer_replicas_pods_without_a_node_go_first(kind: str) -> None:
     one = scheduler(machine("n", cpu=2), replicas(kind, "web", 3))
     waiting = [name for name, on in pods(one).items() if not on]
-    one.scale(f"{kind}/web", 2)
+    one.change.scale(f"{kind}/web", 2)
     assert set(waiting).isdisjoint(pods(one))
     assert list(pods(one).values()) == ["n", "n"]
-    one.scale(f"{kind}/web", 0)
+    one.change.scale(f"{kind}/web", 0)
     one.run()  # a StatefulSet waits until one has stopped
     assert pods(one) == {}
 
@@ -155,7 +155,7 @@ def test_of_equal_pods_the_newest_on_the_fullest_node_goes() -> None:
     one.run()
     cheap: Pod = one.client.get(Pod, min(pods(one)), "default")
     one.client.update(replace(cheap, metadata=replace(cheap.metadata, annotations=cost)))
-    one.scale("rs/web", 2)
+    one.change.scale("rs/web", 2)
     assert cheap.name not in pods(one)
 
 
@@ -223,7 +223,7 @@ def test_daemons_follow_nodes() -> None:
     one.client.create(build_cluster([machine("b", pool="x")]).nodes[0])
     one.run()
     assert list(pods(one, "log").values()) == ["b"]
-    one.label("node/b", "pool=y")
+    one.change.label("node/b", "pool=y")
     assert list(pods(one, "log")) == []
     one.client.delete(Node, "b")
     assert list(pods(one, "net").values()) == ["a"]
@@ -271,32 +271,32 @@ def steps(one: Scheduler) -> list[tuple[int, int]]:
 )
 def test_a_changed_template_is_rolled_out(strategy: dict[str, Any], most: int, least: int) -> None:
     one = scheduler(machine("n", cpu=16), deployment(strategy=strategy))
-    one.apply(deployment("2", strategy=strategy))
+    one.change.apply(deployment("2", strategy=strategy))
     seen = steps(one)
     assert max(count for count, _ in seen) == most
     assert min(bound for _, bound in seen) == least
     assert {each.spec.containers[0].resources.requests["cpu"] for each in one.client.list(Pod)[0]} == {"2"}
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
     assert sorted(each.spec.replicas for each in one.client.list(ReplicaSet)[0]) == [0, 4]
 
 
 def test_a_rollout_that_is_stuck_names_its_pods() -> None:
     one = scheduler(machine("n", cpu=5), deployment())
-    one.apply(deployment("3"))
+    one.change.apply(deployment("3"))
     one.run()
-    (rollout,) = one.rollouts()
+    (rollout,) = one.ask.rollouts()
     assert (rollout.workload, rollout.replicas, rollout.available) == ("Deployment default/web", 4, 3)
     assert rollout.updated == len(rollout.without_node) == 2
     assert set(rollout.without_node) == {f"default/{name}" for name, on in pods(one).items() if not on}
-    one.add_nodes(3, "n")
+    one.change.add_nodes(3, "n")
     one.run()
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 def test_pods_that_a_rollout_deletes_again_are_not_in_the_result() -> None:
     """The old ReplicaSet grows first, as its annotation tells of another number of replicas."""
     one = scheduler(machine("n", cpu=16), deployment())
-    one.apply(deployment("2", 6))
+    one.change.apply(deployment("2", 6))
     result = one.run()
     assert {key.removeprefix("default/") for key in result.placements} == set(pods(one))
     assert len(pods(one)) == 6
@@ -304,7 +304,7 @@ def test_pods_that_a_rollout_deletes_again_are_not_in_the_result() -> None:
 
 def test_a_paused_deployment_is_scaled_and_not_rolled_out() -> None:
     one = scheduler(machine("n", cpu=16), deployment())
-    one.apply(deployment("2", 6, paused=True))
+    one.change.apply(deployment("2", 6, paused=True))
     one.run()
     found = one.client.list(Pod)[0]
     assert [each.spec.containers[0].resources.requests["cpu"] for each in found] == ["1"] * 6
@@ -313,18 +313,18 @@ def test_a_paused_deployment_is_scaled_and_not_rolled_out() -> None:
 def test_pods_are_available_after_min_ready_seconds() -> None:
     one = scheduler(machine("n", cpu=16), deployment(**CHANGED))
     before = one.volumes.now()
-    one.apply(deployment("2", **CHANGED))
+    one.change.apply(deployment("2", **CHANGED))
     one.run()
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
     assert one.volumes.now() - before >= 4 * 30  # one pod after the other
 
 
 def test_nobody_waits_for_the_rollout_of_a_deleted_deployment() -> None:
     one = scheduler(machine("n", cpu=16), deployment(**CHANGED))
-    one.apply(deployment("2", **CHANGED))
+    one.change.apply(deployment("2", **CHANGED))
     assert one.controllers is not None
     assert one.controllers.next_time() < math.inf
-    one.delete("deploy/web")
+    one.change.delete("deploy/web")
     assert not one.run().placements
     assert one.controllers.next_time() == math.inf
 
@@ -332,14 +332,14 @@ def test_nobody_waits_for_the_rollout_of_a_deleted_deployment() -> None:
 def test_with_a_clock_a_rollout_waits_for_it() -> None:
     time = [0.0]
     one = scheduler(machine("n", cpu=16), deployment(**CHANGED), clock=lambda: time[0])
-    one.apply(deployment("2", **CHANGED))
+    one.change.apply(deployment("2", **CHANGED))
     for _ in range(3):
         one.run()
-    assert one.rollouts()[0].updated == 1
+    assert one.ask.rollouts()[0].updated == 1
     for _ in range(4):
         time[0] += 41.0  # with the time until a pod is ready
         one.run()
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 # ---- budgets ---------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_budgets_keep_their_status() -> None:
     assert allowed(one) == 0
     one.run()
     assert allowed(one) == 1
-    one.scale("deploy/web", 0)
+    one.change.scale("deploy/web", 0)
     assert allowed(one) == 0
 
 
@@ -391,7 +391,7 @@ def test_over_a_store_that_others_write_they_are_off(own: bool) -> None:
     one.run()
     lose(one, min(pods(one)))
     assert len(pods(one)) == 1
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 def test_new_pods_with_gates_say_that_they_are_gated() -> None:

@@ -101,7 +101,7 @@ class Machine:
         steps: list[tuple[int, Step]] = [
             (3, lambda one: one.run()),
             (8, lambda one: one.sync()),
-            (2, lambda one: one.apply(wanted)),
+            (2, lambda one: one.change.apply(wanted)),
             (2, change_pod(pod, lambda _: None)),
             (4, change_pod(pod, lambda it: mo.edit(it, {"status.conditions": ready}))),
             (1, change_pod(pod, lambda it: mo.edit(it, {"status.phase": "Failed"}))),
@@ -111,9 +111,9 @@ class Machine:
             ),
             (3, change_node(name, "spec.taints", list(taints))),
             (1, change_node(name, "metadata.labels", {"pool": rng.choice("xy")})),
-            (1, lambda one: one.apply(fresh)),
-            (2, lambda one: one.remove_nodes([name]) if one.cache.node_info(name) else None),
-            (2, lambda one: one.apply(machine(name))),
+            (1, lambda one: one.change.apply(fresh)),
+            (2, lambda one: one.change.remove_nodes([name]) if one.cache.node_info(name) else None),
+            (2, lambda one: one.change.apply(machine(name))),
         ]
         return rng.choices([step for _, step in steps], [weight for weight, _ in steps])[0]
 
@@ -159,7 +159,7 @@ def test_a_rollout_looks_at_the_nodes_that_have_changed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(DaemonRollout, "look", counted)
     one = scheduler(*(machine(f"n{at}") for at in range(40)), log("1"))
-    one.apply(log("1500m"))
+    one.change.apply(log("1500m"))
     one.run()
     assert len(looks) == 40
     assert max(looks.values()) <= 4, looks
@@ -175,9 +175,9 @@ def stuck(one: Scheduler) -> int:
 
 def test_a_rollout_goes_on_when_a_node_is_lost() -> None:
     one = scheduler(*map(machine, "abcd"), log("1", strategy=2))
-    one.apply(log("5", strategy=2))
+    one.change.apply(log("5", strategy=2))
     assert stuck(one) == 2
-    one.remove_nodes(["a"])
+    one.change.remove_nodes(["a"])
     assert stuck(one) == 2  # of three nodes
 
 
@@ -186,7 +186,7 @@ def test_a_rollout_goes_on_when_nodes_change() -> None:
     one = scheduler(*map(machine, "abcd"), log("1", strategy=3))
     for name in "cd":
         change_node(name, "spec.taints", [{"key": "t", "effect": "NoSchedule"}])(one)
-    one.apply(log("5", strategy=3))
+    one.change.apply(log("5", strategy=3))
     assert stuck(one) == 1
     for name in "cd":
         change_node(name, "spec.taints", [])(one)

@@ -47,11 +47,11 @@ def test_no_more_than_max_unavailable_are_gone(maximum: int | str | None, stuck:
     """The new pods fit nowhere."""
     spec = {} if maximum is None else rolling(maxUnavailable=maximum)
     one = scheduler(*NODES, log(**spec))
-    one.apply(log("5", **spec))
+    one.change.apply(log("5", **spec))
     result = one.run()
     assert len(result.unschedulable) == stuck
     assert cpus(one).get("", []) == ["5"] * stuck
-    (rollout,) = one.rollouts()
+    (rollout,) = one.ask.rollouts()
     assert (rollout.workload, rollout.replicas, rollout.updated) == ("DaemonSet default/log", 4, stuck)
     assert (rollout.available, len(rollout.without_node)) == (4 - stuck, stuck)
 
@@ -60,10 +60,10 @@ def test_no_more_than_max_unavailable_are_gone(maximum: int | str | None, stuck:
 def test_with_a_surge_old_pods_stay_until_new_ones_run(surge: int | str, waiting: int) -> None:
     spec = rolling(maxUnavailable=0, maxSurge=surge)
     one = scheduler(*NODES, log("2", **spec))
-    one.apply(log("3", **spec))  # beside the old pod it does not fit
+    one.change.apply(log("3", **spec))  # beside the old pod it does not fit
     assert len(one.run().unschedulable) == waiting
     assert cpus(one) == {name: ["2"] for name in "abcd"} | {"": ["3"] * waiting}
-    one.apply(log("1500m", **spec))
+    one.change.apply(log("1500m", **spec))
     one.run()
     assert all_have(one, "1500m")
 
@@ -72,7 +72,7 @@ def test_a_surge_that_another_template_overtakes_leaves_the_pods_that_run() -> N
     spec = rolling(maxUnavailable=0, maxSurge=2)
     one = scheduler(*NODES, log("2", **spec))
     for cpu in ("3", "2500m"):  # neither fits beside the old pod
-        one.apply(log(cpu, **spec))
+        one.change.apply(log(cpu, **spec))
         one.run()
         assert cpus(one) == {name: ["2"] for name in "abcd"} | {"": [cpu] * 2}
 
@@ -94,7 +94,7 @@ def test_a_surge_of_a_file_begins_when_it_is_read() -> None:
 
 def test_on_delete_replaces_what_is_deleted() -> None:
     one = scheduler(*NODES, log(updateStrategy={"type": "OnDelete"}))
-    one.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
+    one.change.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
     one.run()
     assert all_have(one, "1")
     listed: list[Pod] = one.client.list(Pod)[0]
@@ -105,15 +105,15 @@ def test_on_delete_replaces_what_is_deleted() -> None:
 
 def test_min_ready_seconds_pass_between_pods() -> None:
     one = scheduler(*NODES, log(minReadySeconds=10))
-    one.apply(log("1200m", minReadySeconds=10))
+    one.change.apply(log("1200m", minReadySeconds=10))
     one.run()  # lets the time pass
     assert all_have(one, "1200m")
 
 
 def test_new_nodes_get_pods_of_the_new_template() -> None:
     one = scheduler(*NODES, log(updateStrategy={"type": "OnDelete"}))
-    one.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
-    one.add_nodes(1, "a")
+    one.change.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
+    one.change.add_nodes(1, "a")
     one.run()
     assert cpus(one)["a-1"] == ["1200m"]
 

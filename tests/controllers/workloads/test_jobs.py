@@ -65,7 +65,7 @@ def test_a_preempted_pod_leaves_its_room(finalizers: bool) -> None:
 def test_drained_pods_count_as_failures(finalizers: bool) -> None:
     its = [running(name, "a", finalizers) for name in "xy"]
     one = scheduler(*NODES, job("sum", 2, backoffLimit=1), *its)
-    one.drain("a")
+    one.change.drain("a")
     one.run()
     assert pods(one) == {}
     assert conditions(one) == dict.fromkeys(("FailureTarget", "Failed"), "BackoffLimitExceeded")
@@ -73,7 +73,7 @@ def test_drained_pods_count_as_failures(finalizers: bool) -> None:
 
 def test_a_policy_ignores_disruptions() -> None:
     one = scheduler(*NODES, job("sum", 2, backoffLimit=0, podFailurePolicy=IGNORE), running("x", "a"))
-    one.drain("a")
+    one.change.drain("a")
     one.run()
     assert list(pods(one).values()) == ["b", "b"]
     assert stored(one).status.failed == 0
@@ -81,7 +81,7 @@ def test_a_policy_ignores_disruptions() -> None:
 
 def test_a_policy_fails_the_job() -> None:
     one = scheduler(*NODES, job("sum", 2, backoffLimit=9, podFailurePolicy=FAIL), running("x", "a"))
-    one.drain("a")
+    one.change.drain("a")
     one.run()
     assert pods(one) == {}
     (why,) = {each.message for each in stored(one).status.conditions}
@@ -112,8 +112,8 @@ def test_exit_codes_are_matched(rule: dict[str, Any], failed: bool, left: int) -
 def test_a_suspended_job_gives_its_room_away() -> None:
     its = [running(name, "a", cpu="2") for name in "xy"]
     one = scheduler(machine("a"), job("sum", 2), *its)
-    one.apply(job("sum", 2, suspend=True))
-    one.apply(replicas("Deployment", "web", 2, "2"))
+    one.change.apply(job("sum", 2, suspend=True))
+    one.change.apply(replicas("Deployment", "web", 2, "2"))
     assert list(one.run().placements.values()) == ["a", "a"]
     assert stored(one).status.failed == 0  # pods that the controller deletes itself
 
@@ -223,7 +223,7 @@ def test_a_success_policy_ends_the_job(rule: dict[str, Any]) -> None:
 
 def test_pods_beyond_the_completions_go() -> None:
     one = scheduler(machine("a"), indexed(3))
-    one.apply(job("sum", 2, completions=2, completionMode="Indexed"))
+    one.change.apply(job("sum", 2, completions=2, completionMode="Indexed"))
     assert len(pods(one)) == 2
     assert of_index(one, 0).spec.node_name
 
@@ -250,13 +250,13 @@ def test_a_pod_that_does_not_end_is_counted_once_when_its_job_fails() -> None:
 
 def test_pods_of_a_deleted_job_go() -> None:
     one = scheduler(machine("a"), job("sum", 2))
-    one.delete("job/sum")
+    one.change.delete("job/sum")
     assert pods(one) == {}
 
 
 def test_pods_that_name_a_job_that_is_not_listed_go_when_they_are_evicted() -> None:
     one = scheduler(*NODES, running("x", "a"))
-    one.drain("a")
+    one.change.drain("a")
     assert pods(one) == {}
 
 

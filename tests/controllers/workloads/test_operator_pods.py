@@ -24,7 +24,7 @@ def owned(api_version: str, kind: str, name: str = "x-0", **meta: Any) -> Object
 
 def drained(pod: Object) -> Scheduler:
     one = scheduler(*NODES, pod)
-    one.drain("a")
+    one.change.drain("a")
     one.run()
     return one
 
@@ -50,7 +50,7 @@ def test_a_pod_of_a_batch_workload_or_of_an_unknown_kind_stays_away(kind: tuple[
 def test_a_rollback_takes_the_new_pod_back() -> None:
     one = scheduler(*NODES, owned(*STRIMZI))
     with one.transaction():
-        one.drain("a")
+        one.change.drain("a")
         one.run()
         assert pods(one) == {"x-0": "b"}
     assert pods(one) == {"x-0": "a"}
@@ -58,6 +58,6 @@ def test_a_rollback_takes_the_new_pod_back() -> None:
 
 def test_pods_of_a_namespace_that_is_deleted_stay_away() -> None:
     one = scheduler(*NODES, make("Namespace", "shop"), owned(*STRIMZI, namespace="shop"))
-    one.delete("namespace/shop")
+    one.change.delete("namespace/shop")
     one.run()
     assert pods(one) == {}

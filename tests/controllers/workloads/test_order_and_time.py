@@ -91,7 +91,7 @@ def by_file(dump: list[Json], change: list[Json]) -> Scheduler:
 
 def by_library(dump: list[Json], change: list[Json]) -> Scheduler:
     one = mo.Scheduler(mo.load(dump))
-    one.apply(change)
+    one.change.apply(change)
     return one
 
 
@@ -164,7 +164,7 @@ def test_a_single_pod_of_a_change_has_its_turn(made: Way, created: str) -> None:
 
 def added(dump: list[Json], _: list[Json]) -> Scheduler:
     one = mo.Scheduler(mo.load(dump))
-    one.add_nodes(1, "n")
+    one.change.add_nodes(1, "n")
     return one
 
 
@@ -198,7 +198,7 @@ def test_a_pod_that_waits_gets_the_room_of_one_that_a_rollout_replaces() -> None
     result = one.run()
     assert list(result.placements) == ["default/wait"]
     assert len(result.unschedulable) == 1
-    assert [str(each) for each in one.rollouts()] != []
+    assert [str(each) for each in one.ask.rollouts()] != []
 
 
 def moving() -> list[Json]:
@@ -268,7 +268,7 @@ def test_a_rollout_in_flight_goes_on(reason: str, updated: str, restarts: int, g
         mo.load([*dump, member("web-new-a", "ReplicaSet/web-new", OLD, "n", "new", status=its)])
     )
     one.run()
-    assert (one.rollouts() == []) == goes_on
+    assert (one.ask.rollouts() == []) == goes_on
 
 
 @pytest.mark.parametrize("taint", ["", "node.kubernetes.io/out-of-service"])
@@ -321,6 +321,6 @@ def test_a_clock_begins_at_the_newest_creation_of_any_kind_of_text() -> None:
     texts = ("2026-01-02T00:00:00Z", "2026-01-02T01:30:00+01:00", "2025-12-31T23:59:59Z", "")
     nodes = [machine(f"n{at}", 1, text) for at, text in enumerate(texts)]
     scheduler = Scheduler(mo.load(nodes))
-    scheduler.apply(waiting(created=""))
+    scheduler.change.apply(waiting(created=""))
     (pod,) = scheduler.pods.pending.values()
     assert pod.metadata.creation_timestamp == "2026-01-02T00:30:00Z"

@@ -50,10 +50,10 @@ def test_pods_are_made_come_back_and_are_scaled(workload: Any) -> None:
     assert len(pods(one)) == 2
     assert lost not in pods(one)
     for count in (4, 1):
-        one.scale(f"{workload(1).kind}/web", count)
+        one.change.scale(f"{workload(1).kind}/web", count)
         one.run()
         assert len(pods(one)) == count
-    one.delete(f"{workload(1).kind}/web")
+    one.change.delete(f"{workload(1).kind}/web")
     assert pods(one) == {}
 
 
@@ -75,12 +75,12 @@ def test_what_a_dump_has_is_not_made_again(workload: Any, tmp_path: Path) -> Non
 @parents
 def test_a_changed_template_is_told(workload: Any) -> None:
     one = scheduler(*NODES, workload(2))
-    one.apply(workload(2, "1200m"))
+    one.change.apply(workload(2, "1200m"))
     name = f"{workload(1).kind} default/web"
-    assert list(one.refusals()) == [name]
-    assert "the changed template" in one.refusals()[name]
-    one.apply(workload(2))
-    assert one.refusals() == {}
+    assert list(one.ask.refusals()) == [name]
+    assert "the changed template" in one.ask.refusals()[name]
+    one.change.apply(workload(2))
+    assert one.ask.refusals() == {}
 
 
 def test_names_and_labels() -> None:
@@ -96,11 +96,11 @@ def test_groups_have_a_leader_and_workers() -> None:
     assert sorted(pods(one)) == ["web-0", "web-0-1", "web-0-2", "web-1", "web-1-1", "web-1-2"]
     leader: Pod = one.client.get(Pod, "web-0", "default")
     assert leader.spec.containers[0].resources.requests == {"cpu": "500m"}
-    one.scale("lws/web", 1)
+    one.change.scale("lws/web", 1)
     one.run()
     assert sorted(pods(one)) == ["web-0", "web-0-1", "web-0-2"]
-    one.apply(groups(1, "1200m", size=3))
-    assert list(one.refusals()) == ["LeaderWorkerSet default/web"]
+    one.change.apply(groups(1, "1200m", size=3))
+    assert list(one.ask.refusals()) == ["LeaderWorkerSet default/web"]
 
 
 def test_what_does_not_follow_from_the_template_is_told(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_what_does_not_follow_from_the_template_is_told(tmp_path: Path) -> None:
         "whose template is that of another workload",
     ]
     with pytest.raises(InputError, match="LeaderWorkerSet default/web: is not simulated"):
-        Scheduler(build_cluster([])).apply(tmp_path / "f.json")
+        Scheduler(build_cluster([])).change.apply(tmp_path / "f.json")

@@ -76,13 +76,13 @@ def test_claims_go_as_the_retention_policy_says(
 ) -> None:
     final = with_claims(whenScaled=scaled, whenDeleted=deleted)
     one = scheduler(machine("n"), with_claims(whenScaled=former, whenDeleted=former) if former else final)
-    one.apply(final)
+    one.change.apply(final)
     assert claims(one) == ["d-db-0", "d-db-1"]
-    one.delete("pod/db-1")
+    one.change.delete("pod/db-1")
     assert claims(one) == ["d-db-0", "d-db-1"]
-    one.scale("sts/db", 1)
+    one.change.scale("sts/db", 1)
     assert claims(one) == after_scale
-    one.delete("sts/db")
+    one.change.delete("sts/db")
     assert claims(one) == after_deletion
 
 
@@ -91,13 +91,13 @@ def test_claims_of_other_controllers_are_left_alone() -> None:
     one = scheduler(
         machine("n"), final, make("PersistentVolumeClaim", "d-db-0", metadata=owned("Backup", "nightly"))
     )
-    one.delete("pod/db-1")
+    one.change.delete("pod/db-1")
     second: PersistentVolumeClaim = one.client.get(PersistentVolumeClaim, "d-db-1", "default")
     former = make("PersistentVolumeClaim", "", metadata=owned("Pod", "db-1", uid="former")).metadata
     meta = replace(second.metadata, owner_references=former.owner_references)
     one.client.update(replace(second, metadata=replace(meta, resource_version="")))
-    one.scale("sts/db", 0)
-    one.delete("sts/db")
+    one.change.scale("sts/db", 0)
+    one.change.delete("sts/db")
     assert claims(one) == ["d-db-0", "d-db-1"]
 
 
@@ -115,20 +115,20 @@ def test_each_pod_waits_for_the_one_before() -> None:
 def test_nothing_follows_a_pod_without_a_node() -> None:
     one = scheduler(machine("n", cpu=2), db(3, "3"))
     assert pods(one) == {"db-0": ""}
-    (rollout,) = one.rollouts()
+    (rollout,) = one.ask.rollouts()
     assert (rollout.workload, rollout.without_node) == ("StatefulSet default/db", ("default/db-0",))
     assert (rollout.replicas, rollout.available) == (3, 0)
-    one.add_nodes(3, machine("big", cpu=4))  # type: ignore[arg-type]
+    one.change.add_nodes(3, machine("big", cpu=4))  # type: ignore[arg-type]
     one.run()
     assert list(pods(one)) == ["db-0", "db-1", "db-2"]
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 def test_parallel_pods_come_and_go_at_once() -> None:
     one = mo.Scheduler(build_cluster([machine("n", cpu=1), db(3, **PARALLEL)]))
     assert list(pods(one)) == ["db-0", "db-1", "db-2"]
     assert len(one.run().unschedulable) == 2
-    one.scale("sts/db", 0)
+    one.change.scale("sts/db", 0)
     assert pods(one) == {}
 
 
@@ -136,7 +136,7 @@ def test_pods_beyond_the_replicas_go_from_the_highest() -> None:
     one = scheduler(machine("n"), db(4))
     watch = one.client.watch(Pod)
     watch.poll()  # the pods that are there
-    one.scale("sts/db", 1)
+    one.change.scale("sts/db", 1)
     assert pods(one) == {"db-0": "n", "db-1": "n", "db-2": "n"}  # one after the other
     one.run()
     assert pods(one) == {"db-0": "n"}
@@ -153,7 +153,7 @@ def test_no_pod_goes_while_one_that_stays_is_sick() -> None:
     conditions = ({"type": "Ready", "status": "False"},)
     ready = mo.edit(sick, {"status.conditions": conditions})
     one.client.update(ready)
-    one.scale("sts/db", 1)
+    one.change.scale("sts/db", 1)
     assert len(pods(one)) == 3
     one.client.update(replace(one.client.get(Pod, "db-0", "default"), status=sick.status))
     one.run()
@@ -179,7 +179,7 @@ def test_pods_are_replaced_from_the_highest_one_by_one() -> None:
     one = scheduler(machine("n"), db(3))
     watch = one.client.watch(Pod)
     watch.poll()  # the pods that are there
-    one.apply(db(3, "1200m"))
+    one.change.apply(db(3, "1200m"))
     one.run()
     assert set(cpus(one).values()) == {"1200m"}
     events = [(event.type, event.object.name) for event in watch.poll()]
@@ -188,38 +188,38 @@ def test_pods_are_replaced_from_the_highest_one_by_one() -> None:
     for name, following in pairwise(order):  # bound again before the next one goes
         again = max(at for at, event in enumerate(events) if event == ("MODIFIED", name))
         assert again < events.index(("DELETED", following))
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
     assert read(one).status.current_revision == read(one).status.update_revision
 
 
 def test_a_pod_that_fits_nowhere_stops_the_rollout() -> None:
     one = scheduler(machine("n", cpu=4), db(3))
-    one.apply(db(3, "3"))
+    one.change.apply(db(3, "3"))
     result = one.run()
     assert list(result.unschedulable) == ["default/db-2"]
     assert cpus(one) == {"db-0": "1", "db-1": "1", "db-2": "3"}
-    (rollout,) = one.rollouts()
+    (rollout,) = one.ask.rollouts()
     assert (rollout.updated, rollout.without_node) == (1, ("default/db-2",))
-    one.apply(db(3))  # back to the first template: the waiting pod blocks nothing
+    one.change.apply(db(3))  # back to the first template: the waiting pod blocks nothing
     one.run()
     assert cpus(one)["db-2"] == "3"  # with OrderedReady the controller waits for it (kubernetes, issue 67250)
     one.client.delete(Pod, "db-2", "default")
     one.run()
-    assert (set(cpus(one).values()), one.rollouts()) == ({"1"}, [])
+    assert (set(cpus(one).values()), one.ask.rollouts()) == ({"1"}, [])
 
 
 @pytest.mark.parametrize(("partition", "new"), [(0, 3), (2, 1), (3, 0), (9, 0)])
 def test_pods_below_the_partition_keep_their_template(partition: int, new: int) -> None:
     one = scheduler(machine("n"), db(3))
-    one.apply(db(3, "1200m", **rolling(partition=partition)))
+    one.change.apply(db(3, "1200m", **rolling(partition=partition)))
     one.run()
     assert list(cpus(one).values()).count("1200m") == new
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 def test_a_lost_pod_below_the_partition_comes_back_as_it_was() -> None:
     one = scheduler(machine("n"), db(3))
-    one.apply(db(3, "1200m", **rolling(partition=2)))
+    one.change.apply(db(3, "1200m", **rolling(partition=2)))
     one.run()
     for name in ("db-0", "db-1", "db-2"):
         one.client.delete(Pod, name, "default")
@@ -229,7 +229,7 @@ def test_a_lost_pod_below_the_partition_comes_back_as_it_was() -> None:
 
 def test_on_delete_replaces_what_is_deleted() -> None:
     one = scheduler(machine("n"), db(3, updateStrategy={"type": "OnDelete"}))
-    one.apply(db(3, "1200m", updateStrategy={"type": "OnDelete"}))
+    one.change.apply(db(3, "1200m", updateStrategy={"type": "OnDelete"}))
     one.run()
     assert set(cpus(one).values()) == {"1"}
     one.client.delete(Pod, "db-1", "default")
@@ -242,7 +242,7 @@ def test_max_unavailable_counts_with_its_gate(gate: bool, value: int | str, gone
     gates = {"MaxUnavailableStatefulSet": True} if gate else {}
     first = db(5, **PARALLEL)
     one = scheduler(machine("n", cpu=9), first, feature_gates=gates)
-    one.apply(db(5, "4", **PARALLEL, **rolling(maxUnavailable=value)))
+    one.change.apply(db(5, "4", **PARALLEL, **rolling(maxUnavailable=value)))
     one.sync()
     assert len(all_pods(one)) - len(pods(one)) == gone
 
@@ -251,12 +251,12 @@ def test_a_template_that_comes_back_is_the_revision_of_before() -> None:
     one = scheduler(machine("n"), db(2))
     first = read(one).status.update_revision
     for cpu in ("1200m", "1"):
-        one.apply(db(2, cpu))
+        one.change.apply(db(2, cpu))
         one.run()
     assert read(one).status.update_revision == first
     found: list[ControllerRevision] = one.client.list(ControllerRevision)[0]
     assert sorted(each.revision for each in found) == [2, 3]
-    one.delete("sts/db")
+    one.change.delete("sts/db")
     assert one.client.list(ControllerRevision)[0] == []
 
 
@@ -264,13 +264,13 @@ def test_a_rollout_is_undone_and_made_on_forks() -> None:
     one = scheduler(machine("n", cpu=5), db(3, minReadySeconds=5))
     before = cpus(one), read(one)
     with one.transaction():
-        one.apply(db(3, "1200m", minReadySeconds=5))
+        one.change.apply(db(3, "1200m", minReadySeconds=5))
         one.sync()
         branch = one.fork()
         branch.run()
         assert set(cpus(branch).values()) == {"1200m"}
-    assert (cpus(one), read(one), one.rollouts()) == (*before, [])
-    one.apply(db(3, "1200m", minReadySeconds=5))
+    assert (cpus(one), read(one), one.ask.rollouts()) == (*before, [])
+    one.change.apply(db(3, "1200m", minReadySeconds=5))
     one.run()
     assert set(cpus(one).values()) == {"1200m"}
 
@@ -315,7 +315,7 @@ def test_the_status_of_a_dump_tells_the_revision() -> None:
     owner = make("StatefulSet", "db", spec, status=status)
     one = scheduler(machine("n"), owner, listed(0, "db-x"), listed(1, "db-x"))
     assert set(cpus(one).values()) == {"1"}
-    assert one.rollouts() == []
+    assert one.ask.rollouts() == []
 
 
 def test_a_template_of_a_later_file_is_rolled_out(tmp_path: Path) -> None:

@@ -189,8 +189,8 @@ def test_a_transaction_takes_it_back() -> None:
 
 def test_questions_count_it() -> None:
     one = world([asking("p0", "c0", requests={"cpu": "3"})])
-    assert "Insufficient cpu" in str(one.explain(one.client.get(Pod, "p0", "default")))
-    assert one.capacity(asking("new", "c1", requests={"cpu": "1"})).count == 1
+    assert "Insufficient cpu" in str(one.ask.explain(one.client.get(Pod, "p0", "default")))
+    assert one.ask.capacity(asking("new", "c1", requests={"cpu": "1"})).count == 1
     assert statuses(one, "p0") == ()
 
 

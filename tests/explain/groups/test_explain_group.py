@@ -47,7 +47,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> Any:
-    found = one.explain(pod).group
+    found = one.ask.explain(pod).group
     assert found is not None
     return found
 
@@ -62,32 +62,34 @@ def test_no_pod_of_a_group_has_a_place_while_one_is_gated() -> None:
     first, last = members("g", 2)
     gated = replace(last, spec=replace(last.spec, scheduling_gates=(PodSchedulingGate("x"),)))
     one = world(nodes(4), gang("g", 2), [first, gated])
-    assert [(one.explain(f"default/g-{at}").skipped) for at in (0, 1)] == [
+    assert [(one.ask.explain(f"default/g-{at}").skipped) for at in (0, 1)] == [
         "another pod of its group is gated",
         "gated",
     ]
-    assert not one.explain("default/g-0").has_place
-    assert one.run().skipped == {f"default/g-{at}": one.explain(f"default/g-{at}").skipped for at in (0, 1)}
-    assert world(nodes(4), gang("g", 2), [first, last]).explain("default/g-0").has_place
+    assert not one.ask.explain("default/g-0").has_place
+    assert one.run().skipped == {
+        f"default/g-{at}": one.ask.explain(f"default/g-{at}").skipped for at in (0, 1)
+    }
+    assert world(nodes(4), gang("g", 2), [first, last]).ask.explain("default/g-0").has_place
 
 
 def test_the_printed_text_tells_of_the_group_first() -> None:
     """Each pod by itself fits, so that a ranking of its nodes alone would say that it is placed."""
-    says = repr(world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).explain("podgroup/g"))
+    says = repr(world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).ask.explain("podgroup/g"))
     assert says.splitlines()[:4] == [
         "group default/g: 2 of 4 pods fit at once; minCount is 4",
         "default/g-2 fits nowhere beside these: 0/2 nodes are available: 2 Insufficient cpu.",
         "default/g-0 by itself: fits 2 of 2 nodes",
         "NODE  RANK  TOTAL  REASONS",
     ]
-    whole = repr(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)).explain("podgroup/g"))
+    whole = repr(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)).ask.explain("podgroup/g"))
     assert whole.splitlines()[:2] == [
         "group default/g: 2 of 2 pods fit at once; minCount is 2",
         "default/g-0 by itself: fits 2 of 2 nodes",
     ]
-    found = world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).explain("podgroup/g")
+    found = world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).ask.explain("podgroup/g")
     assert [found.headline(), *found.remarks()] == says.splitlines()[:3]
-    nowhere = repr(world(nodes(4), gang("g", 1), members("g", 1, 9)).explain("default/g-0"))
+    nowhere = repr(world(nodes(4), gang("g", 1), members("g", 1, 9)).ask.explain("default/g-0"))
     assert nowhere.splitlines()[1].startswith("default/g-0 fits nowhere: 0/1 nodes are available")
 
 
@@ -213,7 +215,7 @@ def test_one_priority_is_offered_to_a_group_and_pods_with_different_ones(
     one = world(nodes(3), gang("g", 2, **its), members("g", 4, **pods))
     before = one.fork()
     found = group_of_explained(one)
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
     own, other = its.get("priority", 0), pods.get("priority", 0)
     assert found.message == (
         "all pods in a single pod group should have the same priority as the pod group's priority, "
@@ -305,7 +307,7 @@ def test_a_group_in_a_tree_names_its_top() -> None:
     ],
 )
 def test_other_pods_have_no_group(gates: Any, objects: list[Any]) -> None:
-    assert world(nodes(4), *objects, feature_gates=gates).explain("default/g-0").group is None
+    assert world(nodes(4), *objects, feature_gates=gates).ask.explain("default/g-0").group is None
 
 
 def test_a_group_that_does_not_exist_is_said_to_be_missing() -> None:
@@ -314,13 +316,13 @@ def test_a_group_that_does_not_exist_is_said_to_be_missing() -> None:
     assert (found.minimum, found.pods, found.changes) == (0, 2, [])
     assert found.headline() == "group default/g: there is no such PodGroup"
     assert found.message.startswith("its pods wait until it is created")
-    assert one.explain("default/bound").group is None
+    assert one.ask.explain("default/bound").group is None
 
 
 @pytest.mark.parametrize(("gates", "evicts"), [(GATES, False), (DEFAULT_GATES, True)])
 def test_no_eviction_for_a_single_pod_is_offered_where_groups_count(gates: Any, evicts: bool) -> None:
     there = member("there", "", 4, node_name="a")
-    found = world(nodes(4), there, gang("g", 0), members("g", 1, 3), feature_gates=gates).explain(
+    found = world(nodes(4), there, gang("g", 0), members("g", 1, 3), feature_gates=gates).ask.explain(
         "default/g-0"
     )
     assert (found.preemption is not None, found.raised_priority is not None) == (evicts, evicts)
@@ -357,7 +359,7 @@ def test_whom_a_group_evicts_is_told_with_the_smallest_priority_that_helps(
     found = group_of_explained(one).evictions
     assert found is not None
     assert (found.priority, found.is_own, found.text) == (priority, own == priority, text)
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
     ran = made(priority).run()
     assert [*ran.evicted] == [pod.key for pod in found.victims]
     assert len(ran.placements) == found.placed
@@ -412,7 +414,7 @@ def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:
 
 def test_a_group_is_named_as_a_workload_is() -> None:
     one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
-    assert one.explain("podgroup/g").pod.name == "g-0"
+    assert one.ask.explain("podgroup/g").pod.name == "g-0"
 
 
 def test_of_a_composite_group_the_pod_groups_at_the_leaves_are_named() -> None:
@@ -421,16 +423,16 @@ def test_of_a_composite_group_the_pod_groups_at_the_leaves_are_named() -> None:
     one = world(nodes(4), *tree, gang("apart", 1), members("g", 2, 3), feature_gates=TREES)
     its = "explain one of its groups: podgroup/default/g, podgroup/default/h$"
     with pytest.raises(MoorageError, match=f"^compositepodgroup/top: a CompositePodGroup has no .* {its}"):
-        one.explain("compositepodgroup/top")
+        one.ask.explain("compositepodgroup/top")
 
 
 def test_a_composite_group_without_groups_is_told_from_one_that_does_not_exist() -> None:
     one = world(nodes(4), composite("top", 1), feature_gates=TREES)
     with pytest.raises(MoorageError, match=r"^compositepodgroup/top: .*; no PodGroup belongs to it$"):
-        one.explain("compositepodgroup/top")
+        one.ask.explain("compositepodgroup/top")
     for absent in ("nosuch", "other/top"):
         with pytest.raises(NotFoundError, match=r"^compositepodgroups"):
-            one.explain(f"compositepodgroup/{absent}")
+            one.ask.explain(f"compositepodgroup/{absent}")
 
 
 def test_composite_groups_in_a_circle_end() -> None:
@@ -438,14 +440,14 @@ def test_composite_groups_in_a_circle_end() -> None:
         composite("top", 1, "mid"), composite("mid", 1, "top"), gang("g", 1, "mid"), feature_gates=TREES
     )
     with pytest.raises(MoorageError, match=r"its groups: podgroup/default/g$"):
-        one.explain("compositepodgroup/top")
+        one.ask.explain("compositepodgroup/top")
 
 
 def test_of_many_groups_of_a_composite_one_five_are_named() -> None:
     many = [gang(f"g{at}", 1, "top") for at in range(6)]
     one = world(nodes(4), composite("top", 1), many, feature_gates=TREES)
     with pytest.raises(MoorageError, match=r"podgroup/default/g0, .*, podgroup/default/g4, …$"):
-        one.explain("compositepodgroup/top")
+        one.ask.explain("compositepodgroup/top")
 
 
 def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone(
@@ -494,7 +496,7 @@ def made(one: Scheduler, explained: Any, offered: Any) -> None:
     """Make a change in the cluster itself."""
     store = store_of(one)
     if offered.kind == "add-node":
-        one.add_nodes(offered.values["nodes"], offered.values["like"])
+        one.change.add_nodes(offered.values["nodes"], offered.values["like"])
     elif offered.kind == "min-count":
         old = store.get(PodGroup, "g", "default")
         new = gang("g", int(offered.values["to"]))
@@ -509,7 +511,7 @@ def made(one: Scheduler, explained: Any, offered: Any) -> None:
                 store.delete(Pod, pod.name, "default")
                 store.create(lowered[0])
     elif offered.kind == "uncordon-node":
-        one.uncordon(offered.values["node"])
+        one.change.uncordon(offered.values["node"])
     else:
         raise AssertionError(offered)
 
@@ -536,7 +538,7 @@ def test_each_change_places_as_many_pods_as_it_says(
     one = made_world()
     before = one.fork()
     found = group_of_explained(one)
-    assert not before.diff(one)
+    assert not before.ask.diff(one)
     placed = len(one.run().placements)
     assert bool(placed) == (found.fits >= minimum), "what fits at once decides about the group"
     if placed or len(asked) < minimum:

@@ -166,8 +166,8 @@ def test_pods_of_a_group_see_the_gpus_of_its_other_members(tmp_path: Path) -> No
 VERBS: dict[str, Callable[[mo.Scheduler], object]] = {
     "run": mo.Scheduler.run,
     "schedule_pods": lambda one: one.schedule_pods(list(one.pods.pending.values())),
-    "capacity": lambda one: one.capacity(next(iter(one.pods.pending.values())), max=3),
-    "explain": lambda one: one.explain("default/p0"),
+    "capacity": lambda one: one.ask.capacity(next(iter(one.pods.pending.values())), max=3),
+    "explain": lambda one: one.ask.explain("default/p0"),
 }
 
 

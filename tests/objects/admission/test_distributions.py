@@ -167,7 +167,7 @@ def test_pods_tolerate_the_taints_of_the_resources_that_they_ask_for() -> None:
 
 def test_pods_that_controllers_make_later_are_admitted_alike() -> None:
     scheduler = Scheduler(read(PLUGINS, openshift("a=b"), node(a="b"), workload(limits={GPU: "1"})))
-    scheduler.scale("deploy/shop/web", 2)
+    scheduler.change.scale("deploy/shop/web", 2)
     pods = scheduler.client.list(Pod)[0]
     assert [(one.spec.node_selector, GPU in tolerated(one)) for one in pods] == [({"a": "b"}, True)] * 2
 

@@ -29,12 +29,12 @@ def test_an_object_beyond_a_quota_is_refused_in_files_and_applied() -> None:
     files = quota(**{"count/deployments.apps": "1"}), workload("Deployment", "a", 1)
     other = workload("Deployment", "b", 1)
     one = scheduler(files)
-    for add in (lambda: build_cluster([*files, other]), lambda: one.apply(other)):
+    for add in (lambda: build_cluster([*files, other]), lambda: one.change.apply(other)):
         with pytest.raises(InputError) as caught:
             add()
         assert FORBIDDEN in str(caught.value)
-    one.delete("deploy/a")
-    one.apply(other)
+    one.change.delete("deploy/a")
+    one.change.apply(other)
 
 
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
@@ -44,12 +44,12 @@ def test_a_pod_whose_claim_is_refused_is_not_made(policy: str) -> None:
     one = scheduler(node("a"), storage_class(provisioner="csi"), quota(persistentvolumeclaims="1"), database)
     one.run()
     assert claims(one) == ["data-db-0"]
-    (refused,) = one.refused_pods()
+    (refused,) = one.ask.refused_pods()
     assert refused.pod.name == "db-1"
     assert refused.message.startswith('failed to create PVC data-db-1: persistentvolumeclaims "data-db-1" is')
-    one.apply(quota(persistentvolumeclaims="2"))
+    one.change.apply(quota(persistentvolumeclaims="2"))
     one.run()
-    assert one.refused_pods() == []
+    assert one.ask.refused_pods() == []
     assert claims(one) == ["data-db-0", "data-db-1"]
 
 
@@ -63,17 +63,17 @@ def test_listed_claims_are_what_a_quota_begins_with() -> None:
 def test_a_deployment_whose_replica_set_is_refused_waits() -> None:
     one = scheduler(node("a"), quota(**{"count/replicasets.apps": "0"}), workload("Deployment", "web", 1))
     one.run()
-    assert list(one.refusals()) == ["Deployment default/web"]
-    one.delete("resourcequota/default/q")
+    assert list(one.ask.refusals()) == ["Deployment default/web"]
+    one.change.delete("resourcequota/default/q")
     assert list(one.run().placements.values()) == ["a"]
 
 
 def test_a_class_that_comes_later_ends_a_refusal() -> None:
     lost = workload("ReplicaSet", "web", 1, template=template("web", priorityClassName="late"))
     one = scheduler(node("a"), lost)
-    assert one.refusals()
-    one.apply(make("PriorityClass", "late", value=7))
+    assert one.ask.refusals()
+    one.change.apply(make("PriorityClass", "late", value=7))
     one.run()
-    assert one.refusals() == {}
+    assert one.ask.refusals() == {}
     pods: list[Any] = one.client.list(mo.Pod)[0]
     assert [(pod.spec.priority, pod.spec.node_name) for pod in pods] == [(7, "a")]

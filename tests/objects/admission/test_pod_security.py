@@ -45,10 +45,10 @@ def test_values_of_wrong_types_are_refused(spec: dict[str, Any]) -> None:
 def test_a_pod_made_in_python_is_applied_as_its_other_fields_are_not_known() -> None:
     scheduler = mo.Scheduler(mo.load(SHOP))
     with pytest.raises(mo.InputError, match='violates PodSecurity "restricted:latest"'):
-        scheduler.apply(manifest())
+        scheduler.change.apply(manifest())
     spec = PodSpec(containers=(Container(name="c"),))
     made_in_python = Pod(metadata=ObjectMeta(name="p", namespace="shop"), spec=spec)
-    assert scheduler.apply(made_in_python).created == ("Pod shop/p",)
+    assert scheduler.change.apply(made_in_python).created == ("Pod shop/p",)
 
 
 def test_pods_are_equal_whatever_is_not_read_of_them() -> None:

@@ -69,8 +69,8 @@ def test_a_drained_pod_whose_class_its_own_pod_shows_is_made_again(tmp_path: Pat
     old["metadata"] |= {"ownerReferences": owners, "labels": {"app": "web"}}
     replica_set = deployment("high") | {"kind": "ReplicaSet", "metadata": {"name": "web", "uid": "rs"}}
     scheduler = Scheduler(read(tmp_path, old, replica_set))
-    scheduler.drain("n1")
-    assert scheduler.refused_pods() == []
+    scheduler.change.drain("n1")
+    assert scheduler.ask.refused_pods() == []
     made = scheduler.client.list(Pod)[0]
     assert [(one.spec.node_name, one.spec.priority) for one in made] == [("", 700)]
 

@@ -261,7 +261,7 @@ def test_the_next_job_of_a_cron_job_is_like_the_last() -> None:
     pod["metadata"] = meta("p", ("Job", "c-28000000"), labels={"app": "web"})
     pod["status"] = {"phase": "Succeeded"}
     scheduler = mo.Scheduler(load([cron, job, pod]))
-    scheduler.run_cron_jobs()
+    scheduler.change.run_cron_jobs()
     (new,) = scheduler.pods.pending.values()
     assert set(requests(new)) == {"m", "proxy"}
 

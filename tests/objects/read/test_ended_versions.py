@@ -41,7 +41,7 @@ def test_a_change_is_refused_and_a_dump_is_read() -> None:
 def test_a_scheduler_refuses_it_with_an_error() -> None:
     one = mo.Scheduler(mo.load(NODE))
     with pytest.raises(InputError, match=r"PodDisruptionBudget b: no matches for kind .* write policy/v1$"):
-        one.apply(budget("policy/v1beta1"))
+        one.change.apply(budget("policy/v1beta1"))
 
 
 def test_releases_end_versions_one_after_the_other() -> None:

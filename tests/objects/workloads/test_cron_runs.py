@@ -52,13 +52,13 @@ def test_the_next_job_is_that_of_the_template() -> None:
 def test_each_runs_once() -> None:
     one = scheduler(machine("a"), cron_job("night", 2), cron_job("noon"), cron_job("off", suspend=True))
     assert pods(one) == {}
-    assert one.run_cron_jobs().created == ("Job default/night-next", "Job default/noon-next")
+    assert one.change.run_cron_jobs().created == ("Job default/night-next", "Job default/noon-next")
     one.run()
     assert sorted(pods(one, "night").values()) == ["a", "a"]
     assert [*pods(one, "noon").values()] == ["a"]
     jobs: list[Job] = one.client.list(Job)[0]
     assert {job.spec.parallelism for job in jobs} == {1, 2}
-    assert one.run_cron_jobs().created == ("Job default/night-next-2", "Job default/noon-next-2")
+    assert one.change.run_cron_jobs().created == ("Job default/night-next-2", "Job default/noon-next-2")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_each_runs_once() -> None:
 def test_a_run_under_way_meets_the_next_one(policy: str, running: list[str], kept: int) -> None:
     spec = {"concurrencyPolicy": policy} if policy else {}
     one = scheduler(machine("a"), cron_job("day", **spec), run_of("day"), cron_job("off", suspend=True))
-    change = one.run_cron_jobs()
+    change = one.change.run_cron_jobs()
     one.run()
     jobs: list[Job] = one.client.list(Job)[0]
     assert sorted(job.name for job in jobs) == running

@@ -97,7 +97,7 @@ def kept(cluster: mo.Cluster, *manifests: str) -> set[str]:
     """The pods of the input that are there after a run."""
     one = mo.Scheduler(cluster)
     if manifests:
-        one.apply(manifests)
+        one.change.apply(manifests)
     one.run()
     there: list[Pod] = one.client.list(Pod)[0]
     return {pod.name for pod in there if pod.metadata.uid.startswith("w-") and pod.metadata.uid == pod.name}

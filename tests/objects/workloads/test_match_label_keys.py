@@ -78,7 +78,7 @@ def test_pods_that_a_controller_makes(kind: str, is_read: bool) -> None:
     made = workload(kind, "w", spec={"template": TEMPLATE} | several)
     one = Scheduler(expand(node("n"), *([made] if is_read else [])))
     if not is_read:
-        one.apply([made])
+        one.change.apply([made])
     one.run()
     (found,) = one.client.list(Pod)[0]
     (term,) = found.spec.affinity.pod_anti_affinity.required

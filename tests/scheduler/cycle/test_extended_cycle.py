@@ -122,7 +122,7 @@ def test_extenders_are_asked_by_explanations_and_not_by_the_evaluation_of_filter
         one = scheduler(of(server.url, "filter"))
         assert one.examine(pod("p")).feasible == ["a", "b", "c"]
         assert server.requests == []
-        assert one.explain(pod("p")).examination.feasible == ["b"]
+        assert one.ask.explain(pod("p")).examination.feasible == ["b"]
     assert [one.verb for one in server.requests] == ["filter"]
 
 

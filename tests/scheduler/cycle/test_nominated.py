@@ -92,7 +92,7 @@ def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
 
 def test_an_explanation_names_the_filter_that_nominated_pods_fail() -> None:
     one = scheduler(nominated("n", "a", requests={"cpu": 4}))
-    explanation = one.explain(pod("p", priority=0, requests={"cpu": 1}))
+    explanation = one.ask.explain(pod("p", priority=0, requests={"cpu": 1}))
     (group,) = explanation.groups
     assert ([status.reasons for status in group.verdicts], group.nodes) == ([("Insufficient cpu",)], ["a"])
 

@@ -217,9 +217,9 @@ class GangMachine(RuleBasedStateMachine):
         before, fork = (on_nodes(self.scheduler), self.where()), self.scheduler.fork()
         there = self.store.list(Pod)[0]
         if there:
-            self.scheduler.explain(there[pick % len(there)].key)
+            self.scheduler.ask.explain(there[pick % len(there)].key)
         with suppress(MoorageError):  # pods are being bound
-            self.scheduler.capacity(member("asked", group, CPU[group]), gang=size)
+            self.scheduler.ask.capacity(member("asked", group, CPU[group]), gang=size)
         alone = [one for one in there if not self.is_away(one) and group_of(one) is None]
         if alone:
             with suppress(MoorageError):  # the pod is in flight, or waits

@@ -251,12 +251,12 @@ def test_claims_of_a_group_for_a_question() -> None:
     """Explanations and numbers of replicas take claims of the group, and leave none."""
     pod = asking(members("g", 1, cpu=100)[0], BY_TEMPLATE)
     one = cluster(gang("g", 1, resource_claims=(BY_TEMPLATE,)), [pod])
-    explained = one.explain(pod)
+    explained = one.ask.explain(pod)
     assert "Insufficient cpu" in str(explained)
-    (made,) = one.explain(asking(member("new", "g", cpu=100), BY_TEMPLATE)).claims
+    (made,) = one.ask.explain(asking(member("new", "g", cpu=100), BY_TEMPLATE)).claims
     assert made.claim.startswith("default/g-gpu")
     small = asking(member("small", "g"), BY_TEMPLATE)
-    assert one.capacity(small).count == 10
+    assert one.ask.capacity(small).count == 10
     assert len(claims(one)) <= 1
 
 

@@ -86,7 +86,7 @@ def test_a_dry_run_leaves_nothing(asked: dict[str, Any]) -> None:
 @given
 def test_one_that_fits_nowhere_does_not_stay(asked: dict[str, Any]) -> None:
     tried = scheduler()
-    tried.cordon(["n1"])
+    tried.change.cordon(["n1"])
     failed = tried.schedule_pods([asked]).unschedulable["default/p"]
     assert "1 node(s) were unschedulable" in failed.message
     assert tried.schedule_one(asked).node is None

@@ -33,7 +33,7 @@ def test_without_the_gate_they_count() -> None:
     message = one.run().unschedulable[KEY].message
     assert "1 node(s) didn't match pod topology spread constraints" in message
     asked = one.client.get(Pod, "p", "default")
-    texts = [found.text for group in one.explain(asked).groups for found in group.evidence]
+    texts = [found.text for group in one.ask.explain(asked).groups for found in group.evidence]
     assert (
         f"domain {ZONE}=za: 2 with this pod, fewest 0 in {ZONE}=zb (node b: 1 more cpu), maxSkew 1" in texts
     )

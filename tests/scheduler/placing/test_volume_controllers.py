@@ -122,7 +122,7 @@ def test_volumes_of_the_last_claims_are_reclaimed() -> None:
     one = Scheduler(build_cluster([*NODES, *pods, MADE, LATE, disk("v", on="z1"), *claims]))
     one.run()
     assert len(bound(one)) == 2
-    one.delete("pod/p", "pod/q", "pvc/c", "pvc/d")
+    one.change.delete("pod/p", "pod/q", "pvc/c", "pvc/d")
     one.run()
     held = one.client.list(PersistentVolume)[0]
     assert [(each.name, each.status.phase) for each in held] == [("v", "Released")]
@@ -134,9 +134,9 @@ def test_a_claim_that_is_applied_again_does_not_get_the_released_volume() -> Non
     one = Scheduler(build_cluster([*NODES, BY_HAND, disk("v", its_class="by-hand"), manifest]))
     one.run()
     assert bound(one) == {"c": "v"}
-    one.delete("pvc/c")
+    one.change.delete("pvc/c")
     one.run()
-    one.apply(manifest)
+    one.change.apply(manifest)
     one.run()
     assert bound(one) == {}
     assert one.client.get(PersistentVolume, "v").status.phase == "Released"

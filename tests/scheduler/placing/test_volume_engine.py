@@ -113,7 +113,7 @@ def test_all_ways_of_asking_agree() -> None:
     seen = one.examine(asked)
     assert seen.feasible == ["c"]
     assert {status.reasons for status in seen.rejected.values()} == {("volume pods sit there",)}
-    explanation = one.explain(asked)
+    explanation = one.ask.explain(asked)
     assert explanation.examination.feasible == ["c"]
     assert explanation.filters[0].plugin == "OnePodEach"
     assert one.examine(pod("p")).feasible == ["a", "b", "c"]

@@ -376,13 +376,13 @@ def test_difference_of_forks() -> None:
     one = Scheduler(mo.Cluster(nodes=[node("a", cpu="2"), node("b"), node("c")], pods=[pod("p"), pod("q")]))
     one.run()
     fork = one.fork()
-    assert not one.diff(fork)
+    assert not one.ask.diff(fork)
     fork.client.delete(Node, "b")
     fork.client.create(node("d", cpu="2"))
     fork.client.update(node("a", cpu="3"))
     fork.client.delete(Pod, "p", "default")
     fork.client.create(pod("r", requests={"cpu": "1"}, on="d"))
-    found = one.diff(fork)
+    found = one.ask.diff(fork)
     assert (found.nodes_added, found.nodes_removed, found.nodes_changed) == (("d",), ("b",), ("a",))
     assert (found.pods_added, found.pods_removed) == (("default/r",), ("default/p",))
     was = one.client.get(Pod, "p", "default").spec.node_name
@@ -391,7 +391,7 @@ def test_difference_of_forks() -> None:
     assert found.allocatable["cpu"][1] - found.allocatable["cpu"][0] == 3000 - int(
         one.table.allocatable["cpu"][one.table.find_row("b")]
     )
-    back = fork.diff(one)
+    back = fork.ask.diff(one)
     assert (back.nodes_added, back.placements["default/r"]) == (("b",), ("d", None))
 
 
@@ -399,5 +399,5 @@ def test_assumed_pods_are_on_their_nodes() -> None:
     one = Scheduler(mo.Cluster(nodes=[node("a")]))
     fork = one.fork()
     fork.schedule_pods([pod("p")])
-    assert one.diff(fork).placements == {"default/p": (None, "a")}
-    assert one.diff(fork).pods_added == ("default/p",)
+    assert one.ask.diff(fork).placements == {"default/p": (None, "a")}
+    assert one.ask.diff(fork).pods_added == ("default/p",)

@@ -61,7 +61,7 @@ def left_open(one: Scheduler) -> None:
 
 
 def survive(one: Scheduler) -> None:
-    one.survive()
+    one.ask.survive()
 
 
 CASES: list[tuple[Callable[[], Scheduler], Action]] = [

@@ -86,9 +86,9 @@ def many_kinds() -> Scheduler:
     """The world of `world`, in two zones, with the workloads of `objects`."""
     one = world()
     for name, zone in ("a", "x"), ("b", "x"), ("c", "y"):
-        one.label(f"node/{name}", f"{ZONE}={zone}")
+        one.change.label(f"node/{name}", f"{ZONE}={zone}")
     for value in objects():
-        one.apply(value)
+        one.change.apply(value)
     return one
 
 
@@ -98,62 +98,61 @@ def new_pods() -> list[Pod]:
 
 
 VERBS: dict[str, Callable[[Scheduler], object]] = {
-    "add_nodes": lambda one: one.add_nodes(1, like="c"),
+    "add_nodes": lambda one: one.change.add_nodes(1, like="c"),
     "advance": lambda one: one.advance(),
-    "apply": lambda one: one.apply(objects()),
-    "autoscale_to": lambda one: one.autoscale_to("max"),
-    "awaited_pods": lambda one: one.awaited_pods(),
+    "apply": lambda one: one.change.apply(objects()),
+    "autoscale_to": lambda one: one.change.autoscale_to("max"),
+    "awaited_pods": lambda one: one.ask.awaited_pods(),
     "bind": lambda one: one.bind(one.schedule_pods(new_pods())),
-    "bound": lambda one: one.bound([SMALL]),
+    "bound": lambda one: one.ask.bound([SMALL]),
     "can_schedule_pod": lambda one: one.can_schedule_pod(SMALL),
-    "capacity": lambda one: one.capacity(SMALL, max=2),
-    "consolidate": lambda one: one.consolidate(),
-    "cordon": lambda one: one.cordon("c"),
-    "defragment": lambda one: one.defragment(1),
-    "delete": lambda one: one.delete("pod/p0"),
-    "device_use": lambda one: one.device_use(),
-    "diff": lambda one: one.diff(one.fork()),
-    "drain": lambda one: one.drain("b", force=True),
-    "drain_plan": lambda one: one.drain_plan("a"),
-    "drop_unused_classes": lambda one: one.drop_unused_classes(),
-    "evict": lambda one: one.evict(one.client.list(Pod)[0][:1]),
+    "capacity": lambda one: one.ask.capacity(SMALL, max=2),
+    "consolidate": lambda one: one.ask.consolidate(),
+    "cordon": lambda one: one.change.cordon("c"),
+    "defragment": lambda one: one.ask.defragment(1),
+    "delete": lambda one: one.change.delete("pod/p0"),
+    "device_use": lambda one: one.ask.device_use(),
+    "diff": lambda one: one.ask.diff(one.fork()),
+    "drain": lambda one: one.change.drain("b", force=True),
+    "drain_plan": lambda one: one.ask.drain_plan("a"),
+    "evict": lambda one: one.change.evict(one.client.list(Pod)[0][:1]),
     "examine": lambda one: one.examine(SMALL),
-    "explain": lambda one: one.explain("default/big"),
-    "explain_node": lambda one: one.explain_node("a"),
-    "fail_zone": lambda one: one.fail_zone("y"),
+    "explain": lambda one: one.ask.explain("default/big"),
+    "explain_node": lambda one: one.ask.explain_node("a"),
+    "fail_zone": lambda one: one.change.fail_zone("y"),
     "fork": lambda one: one.fork(),
-    "label": lambda one: one.label("node/a", "disk=ssd"),
+    "label": lambda one: one.change.label("node/a", "disk=ssd"),
     "measure": lambda one: one.measure(),
-    "namespace_use": lambda one: one.namespace_use(),
-    "node_room": lambda one: one.node_room(),
-    "nodes_needed": lambda one: one.nodes_needed(SMALL, like="a", max=2),
+    "namespace_use": lambda one: one.ask.namespace_use(),
+    "node_room": lambda one: one.ask.node_room(),
+    "nodes_needed": lambda one: one.ask.nodes_needed(SMALL, like="a", max=2),
     "preempt_pods": lambda one: one.preempt_pods([SMALL]).undo(),
-    "provision": lambda one: one.provision([SMALL]),
-    "refusals": lambda one: one.refusals(),
-    "refused_pods": lambda one: one.refused_pods(),
+    "provision": lambda one: one.ask.provision([SMALL]),
+    "refusals": lambda one: one.ask.refusals(),
+    "refused_pods": lambda one: one.ask.refused_pods(),
     "release": lambda one: one.release(one.schedule_pods(new_pods())),
-    "remove_nodes": lambda one: one.remove_nodes("c"),
-    "restart": lambda one: one.restart(WEB),
-    "restart_all": lambda one: one.restart_all(),
-    "rollouts": lambda one: one.rollouts(),
+    "remove_nodes": lambda one: one.change.remove_nodes("c"),
+    "restart": lambda one: one.change.restart(WEB),
+    "restart_all": lambda one: one.change.restart_all(),
+    "rollouts": lambda one: one.ask.rollouts(),
     "run": lambda one: one.run(),
-    "run_cron_jobs": lambda one: one.run_cron_jobs(),
-    "scale": lambda one: one.scale(WEB, next(NUMBERS) % 4),
-    "scale_up": lambda one: one.scale_up(),
+    "run_cron_jobs": lambda one: one.change.run_cron_jobs(),
+    "scale": lambda one: one.change.scale(WEB, next(NUMBERS) % 4),
+    "scale_up": lambda one: one.ask.scale_up(),
     "schedule_by_template": lambda one: one.release(one.schedule_by_template(SMALL, 2, next(NUMBERS) * 2)),
     "schedule_one": lambda one: one.schedule_one(new_pods()[0]),
     "schedule_pods": lambda one: one.schedule_pods(new_pods(), dry_run=True),
     "schedule_workload": lambda one: one.schedule_workload(make("PodGroup", "group", {}), new_pods()),
-    "set_requests": lambda one: one.set_requests([ResourceRequest(WEB, "main", {"cpu": "2m"})]),
-    "survive": lambda one: one.survive("node"),
-    "suspended": lambda one: one.suspended(),
+    "set_requests": lambda one: one.change.set_requests([ResourceRequest(WEB, "main", {"cpu": "2m"})]),
+    "survive": lambda one: one.ask.survive("node"),
+    "suspended": lambda one: one.ask.suspended(),
     "sync": lambda one: one.sync(),
-    "taint": lambda one: one.taint("a", "dedicated=web:NoExecute"),
+    "taint": lambda one: one.change.taint("a", "dedicated=web:NoExecute"),
     "transaction": try_out,
-    "uncordon": lambda one: one.uncordon("c"),
-    "unsuspend": lambda one: one.unsuspend(),
-    "upgrade_nodes": lambda one: one.upgrade_nodes("b"),
-    "workload_use": lambda one: one.workload_use(),
+    "uncordon": lambda one: one.change.uncordon("c"),
+    "unsuspend": lambda one: one.change.unsuspend(),
+    "upgrade_nodes": lambda one: one.change.upgrade_nodes("b"),
+    "workload_use": lambda one: one.ask.workload_use(),
     "a write of the client": write,
     "a snapshot of the cache": lambda one: one.cache.snapshot(),
 }
@@ -188,8 +187,14 @@ def in_threads(one: Scheduler, works: Sequence[Sequence[str]]) -> list[BaseExcep
     return errors
 
 
+def methods_of(kind: type) -> list[str]:
+    return [name for name in dir(kind) if callable(getattr(kind, name)) and name[0] != "_"]
+
+
 def test_every_public_verb_is_in_the_table() -> None:
-    verbs = {name for name in dir(Scheduler) if callable(getattr(Scheduler, name)) and name[0] != "_"}
+    one = world()
+    holders = (one, one.ask, one.change)
+    verbs = {name for each in holders for name in methods_of(type(each))}
     assert verbs <= VERBS.keys()
 
 

@@ -73,7 +73,7 @@ def write(one: Scheduler) -> None:
 
 
 def explain(one: Scheduler) -> None:
-    one.explain("default/s")
+    one.ask.explain("default/s")
 
 
 def pending(one: Scheduler) -> list[Pod]:

@@ -256,8 +256,8 @@ def test_an_undo_that_always_raises_keeps_no_other_from_its_own_and_the_schedule
     p = one.client.get(Pod, "p", "default")
     calls: list[Callable[[], object]] = [
         one.run, one.sync, one.fork, one.transaction().__enter__, one.advance, one.cache.snapshot,
-        lambda: one.examine(p), lambda: one.explain(p), lambda: one.schedule_pods([p]),
-        lambda: one.capacity(p), lambda: one.can_schedule_pod(p),
+        lambda: one.examine(p), lambda: one.ask.explain(p), lambda: one.schedule_pods([p]),
+        lambda: one.ask.capacity(p), lambda: one.can_schedule_pod(p),
         lambda: one.table, lambda: one.groups, lambda: one.pods.pending,
     ]  # fmt: skip
     for call in calls:

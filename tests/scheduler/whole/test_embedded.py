@@ -168,7 +168,7 @@ def put_back(scheduler: mo.Scheduler) -> set[str]:
     pod1 = scheduler.client.get(mo.Pod, "pod1", "default")
     scheduler.release([pod1])
     assert on_node1(scheduler) == {"pod2", "pod3"}
-    scheduler.apply(pod1)
+    scheduler.change.apply(pod1)
     return {"pod1", "pod2", "pod3"}
 
 
@@ -177,9 +177,9 @@ def put_back_in_another_order(scheduler: mo.Scheduler) -> set[str]:
     with scheduler.transaction() as transaction:
         for pod in pods.values():
             scheduler.release([pod])
-        scheduler.apply(pods["pod1"])
+        scheduler.change.apply(pods["pod1"])
         assert on_node1(scheduler) == {"pod1"}
-        scheduler.apply(pods["pod3"])
+        scheduler.change.apply(pods["pod3"])
         transaction.commit()
     return {"pod1", "pod3"}
 

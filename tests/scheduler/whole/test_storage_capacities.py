@@ -64,7 +64,7 @@ def test_the_largest_volume_is_no_larger_than_what_is_left() -> None:
 
 def test_a_volume_that_goes_gives_its_capacity_back() -> None:
     one = scheduler(2, capacity("in-a", "a", "10Gi"))
-    one.delete("sts/db")
+    one.change.delete("sts/db")
     one.run()
     assert left(one) == {"in-a": "10Gi"}
 
@@ -72,11 +72,11 @@ def test_a_volume_that_goes_gives_its_capacity_back() -> None:
 def test_a_transaction_takes_nothing() -> None:
     one = scheduler(1, capacity("in-a", "a", "10Gi"))
     with one.transaction():
-        one.scale("sts/db", 2)
+        one.change.scale("sts/db", 2)
         one.run()
         assert left(one) == {"in-a": "2Gi"}
     assert left(one) == {"in-a": "6Gi"}
     fork = one.fork()
-    fork.delete("sts/db")
+    fork.change.delete("sts/db")
     fork.run()
     assert (left(fork), left(one)) == ({"in-a": "10Gi"}, {"in-a": "6Gi"})

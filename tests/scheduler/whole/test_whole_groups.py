@@ -93,7 +93,7 @@ def test_a_batch_after_such_an_event_is_told_of_its_failures_anew() -> None:
 
 def test_the_output_shows_every_victim() -> None:
     one = full(preemptor(3))
-    seen = one.explain("default/p").preemption
+    seen = one.ask.explain("default/p").preemption
     assert seen is not None
     shown = {each.name: [pod.name for pod in each.victims.pods] for each in seen.listed(None)}
     assert shown == {"a": ["m0", "m1"], "b": ["m0", "m1"]}
@@ -108,7 +108,7 @@ def test_the_output_shows_every_victim() -> None:
 
 def test_what_is_known_of_groups_is_not_of_the_copy_that_an_explanation_looks_at() -> None:
     one = full(preemptor(3), feature_gates=GATES)
-    assert one.explain("default/p").preemption is not None
+    assert one.ask.explain("default/p").preemption is not None
     one.cache.assume_pod(member("m2", "b"))
     store_of(one).create(replace(member("m2"), spec=replace(member("m2").spec, node_name="")))
     one.sync()

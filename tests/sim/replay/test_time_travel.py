@@ -43,10 +43,10 @@ def test_a_branch_leaves_the_history_as_it_was() -> None:
     history = mo.replay(busy())
     before = store_of(history.at(100))
     branch = history.at(100)
-    branch.remove_nodes("n0")
+    branch.change.remove_nodes("n0")
     branch.run()
     assert store_of(history.at(100)) == before != store_of(branch)
-    assert branch.diff(history.at(100))
+    assert branch.ask.diff(history.at(100))
 
 
 def test_the_past_explains() -> None:
@@ -55,7 +55,7 @@ def test_the_past_explains() -> None:
     timeline.create(1, pod("y", "3"))
     timeline.delete(100, "pod/x")
     history = mo.replay(timeline)
-    assert "Insufficient cpu" in str(history.at(50).explain("default/y"))
+    assert "Insufficient cpu" in str(history.at(50).ask.explain("default/y"))
     assert history.at(100).client.get(mo.Pod, "y", "default").spec.node_name == "a"
     with pytest.raises(mo.InputError, match="time: must be between 0 and 100, not 101"):
         history.at(101)

@@ -153,7 +153,7 @@ def explain(
     ended: Sequence[Pod] = (),
     played: PlayedChanges | None = None,
 ) -> Explanation:
-    """Explain a pod by an engine of its profile; see `Scheduler.explain`.
+    """Explain a pod by an engine of its profile; see `Questions.explain`.
 
     Parameters
     ----------

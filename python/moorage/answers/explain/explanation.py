@@ -1,4 +1,4 @@
-"""The result of `Scheduler.explain`: verdicts per filter, groups of nodes, scores, and changes that help."""
+"""The result of `Questions.explain`: verdicts per filter, groups of nodes, scores, and changes that help."""
 
 from __future__ import annotations
 

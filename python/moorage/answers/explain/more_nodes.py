@@ -45,8 +45,8 @@ OF_KUBELET = frozenset(
 
 
 def added_nodes(probe: Probe) -> Iterator[HelpfulChange]:
-    """Yield changes that add copies of a node, as `Scheduler.add_nodes` does, the smallest first: in its own
-    place, and where no such one places all pods that wait, also where the pod's selectors, volumes and
+    """Yield changes that add copies of a node, as `ClusterChanges.add_nodes` does, the smallest first: in its
+    own place, and where no such one places all pods that wait, also where the pod's selectors, volumes and
     topologies ask for one."""
     if pinned_node(probe.pod.spec):
         return

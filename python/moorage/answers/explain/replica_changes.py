@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.cluster import ChangingScheduler
 from moorage.cluster.helpful_changes import HelpfulChange, Kind
+from moorage.cluster.lacking_pods import rollouts
 from moorage.cluster.played_changes import PlayedChanges, make
 from moorage.controllers import Rollout
 from moorage.kube import DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
@@ -51,7 +52,7 @@ class _Owner(NamedTuple):
 
     def stalled(self, scheduler: ChangingScheduler) -> list[Rollout]:
         """Return its rollout, if that is not complete after a run."""
-        return [rollout for rollout in scheduler.rollouts() if rollout.workload == self.top.full_name]
+        return [rollout for rollout in rollouts(scheduler) if rollout.workload == self.top.full_name]
 
 
 def carried_out(probe: Probe, changes: list[HelpfulChange]) -> list[HelpfulChange]:
@@ -86,7 +87,7 @@ def _with_deletions(
     def delete(scheduler: ChangingScheduler) -> None:
         if find_object(scheduler.client, Pod, probe.pod.name, probe.pod.namespace) is None:
             scheduler.run()  # which makes it
-        scheduler.delete(f"pod/{probe.pod.key}")
+        scheduler.change.delete(f"pod/{probe.pod.key}")
 
     for change in changes:
         by_template = partial(make, change, own)
@@ -124,7 +125,7 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
         return
 
     def scale(scheduler: ChangingScheduler) -> None:
-        scheduler.scale(f"{top.kind}/{top.key}", fits)
+        scheduler.change.scale(f"{top.kind}/{top.key}", fits)
 
     left = played.pods_like(probe.pod, scale) if played is not None and played.may_run(1) else ()
     if all(pod.spec.node_name for pod in left):
@@ -183,7 +184,7 @@ def _undone(probe: Probe, owner: _Owner, replicas: int) -> Iterator[HelpfulChang
     template = without_hash(before.spec.template)
 
     def undo(scheduler: ChangingScheduler) -> None:
-        scheduler.apply(replace(owner.top, spec=replace(owner.top.spec, template=template)))
+        scheduler.change.apply(replace(owner.top, spec=replace(owner.top.spec, template=template)))
 
     played = probe.played
     if played is not None and played.may_run(1) and not played.after(owner.stalled, undo):

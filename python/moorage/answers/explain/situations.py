@@ -33,7 +33,7 @@ def explain_now(
     ended: Sequence[Pod] = (),
     played: PlayedChanges | None = None,
 ) -> Explanation:
-    """Explain a pod in the state of the cluster: see `Scheduler.explain`; `placed` are those that a run has
+    """Explain a pod in the state of the cluster: see `Questions.explain`; `placed` are those that a run has
     placed before it, and `ended` those that were terminating, which it may have taken away. Changes are
     played on the scheduler, as if no other pod were pending, or else as is given."""
     if scheduler.options.owns_store:

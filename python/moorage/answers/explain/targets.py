@@ -73,7 +73,7 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     namespace : str or None
         None for all namespaces.
     """
-    for waiting in scheduler.suspended():
+    for waiting in scheduler.ask.suspended():
         its = waiting.full_kind.partition(".")[0], waiting.name
         if its == (kind, name) and namespace in (None, waiting.namespace):
             return SUSPENDED
@@ -102,7 +102,7 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     """
     if any(node.name == name for node in scheduler.client.list(Node)[0]):
         return f", but a Node; {about_nodes(name)}"
-    for waiting in scheduler.suspended():
+    for waiting in scheduler.ask.suspended():
         if waiting.name == name and place in ("", waiting.namespace):
             return f", but {waiting.text}: {SUSPENDED}"
     for obj in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):

@@ -173,7 +173,7 @@ def node_room(
     by: str = "",
     price_of: PriceOf = unknown_price,
 ) -> list[Room]:
-    """Return the room on nodes; see `Scheduler.node_room`."""
+    """Return the room on nodes; see `Questions.node_room`."""
     scheduler.sync()
     rows = rows_of(scheduler, names)
     groups = {str(scheduler.table.row_name(row)): [row] for row in rows}

@@ -132,7 +132,7 @@ def _requested(pod: Pod) -> tuple[str, dict[str, int]]:
 def namespace_use(
     scheduler: PodScheduler, only: str = "", price_of: PriceOf = unknown_price
 ) -> list[NamespaceUse]:
-    """Return what namespaces request, and their quotas; see `Scheduler.namespace_use`."""
+    """Return what namespaces request, and their quotas; see `Questions.namespace_use`."""
     scheduler.sync()
     pods = defaultdict[str, list[Pod]](list)
     for pod in scheduler.cache.state.pods():
@@ -155,7 +155,7 @@ def workload_use(
     scheduler: PodScheduler, nodes: Sequence[str] | None = None, price_of: PriceOf = unknown_price
 ) -> list[WorkloadUse]:
     """Return what the workloads with pods on nodes request there, those with the largest share of all room
-    first; see `Scheduler.workload_use`."""
+    first; see `Questions.workload_use`."""
     scheduler.sync()
     state, table = scheduler.cache.state, scheduler.table
     rows, totals = rows_of(scheduler, nodes), _Totals(scheduler, price_of)

@@ -124,7 +124,7 @@ def _undone(scheduler: Scheduler, key: Key, old: Object | None) -> Counter[Workl
     """Return how many pods wait once an object is as it was before; None where that cannot be."""
     with scheduler.transaction(), suppress(InputError, ApiError):
         if old is None:
-            scheduler.delete(_name(key))
+            scheduler.change.delete(_name(key))
         else:
             write(scheduler.client, [ObjectEdit(*key, partial(_restored, old))])
             scheduler.sync()

@@ -36,7 +36,7 @@ NO_POD = (
 
 
 class LossQuestion(Struct, frozen=True):
-    """Which losses a cluster is to survive; see `Scheduler.survive`.
+    """Which losses a cluster is to survive; see `Questions.survive`.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class CheckQuestion:
         never = {(job.namespace, job.name) for job in self.after.suspended if job.is_job and job.why}
         listed: list[Job] = scheduler.client.list(Job)[0]
         jobs = [job for job in listed if (job.namespace, job.name) not in never]  # those are findings
-        now = suspended_names(jobs, [each for each in scheduler.suspended() if not each.why])
+        now = suspended_names(jobs, [each for each in scheduler.ask.suspended() if not each.why])
         if names := [name for name in now if name not in before]:
             comes = f": {self._let_run(verdict, before)}" if self.releases is None else ""
             named = first_of(names, 3)

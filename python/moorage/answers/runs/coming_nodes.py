@@ -158,7 +158,7 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
     while more := make_ahead(
         scheduler,
         coming.autoscaling,
-        lambda _: scheduler.drain(nodes, respect_budgets=False, force=True),
+        lambda _: scheduler.change.drain(nodes, respect_budgets=False, force=True),
     ).nodes:
         new += more
     return made_ahead(new, coming)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster.cluster_setup import write_change
-from moorage.cluster.pod_scheduler import with_objects
+from moorage.cluster.lacking_pods import with_objects
 from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
 from moorage.controllers.store_control import workloads_of
@@ -364,7 +364,7 @@ class LoadedCluster:
                 self.scheduler.examine(replace(pod, metadata=meta, spec=replace(pod.spec, node_name="")))
 
     def rollouts(self, scheduler: Scheduler) -> list[Rollout]:
-        """Return `Scheduler.rollouts` after changes."""
+        """Return `Questions.rollouts` after changes."""
         scheduler.sync()
         if scheduler.controllers is None:
             return []
@@ -376,7 +376,7 @@ class LoadedCluster:
         return sorted(rollouts, key=lambda rollout: _turn(*rollout.workload.split(" ")))
 
     def awaited_pods(self, scheduler: Scheduler) -> list[Pod]:
-        """Return `Scheduler.awaited_pods` after changes."""
+        """Return `Questions.awaited_pods` after changes."""
         scheduler.sync()
         if scheduler.controllers is None:
             return []
@@ -384,7 +384,7 @@ class LoadedCluster:
         kept = [] if written is None else [waiting for waiting in self._awaited if waiting[:2] not in written]
         awaited = [*kept, *scheduler.controllers.awaited_pods(written)]
         awaited.sort(key=lambda waiting: _turn(waiting.kind, waiting.workload))
-        refused = {pod.pod.key for pod in scheduler.refused_pods()}
+        refused = {pod.pod.key for pod in scheduler.ask.refused_pods()}
         return [waiting.pod for waiting in awaited if waiting.pod.key not in refused]
 
     def _written_workloads(
@@ -412,7 +412,7 @@ class LoadedCluster:
 
     @cached_property
     def _rollouts(self) -> list[Rollout]:
-        return self.scheduler.rollouts()
+        return self.scheduler.ask.rollouts()
 
     @cached_property
     def _awaited(self) -> list[AwaitedPod]:

@@ -104,7 +104,7 @@ class _RefusedPods:
     def _left(self) -> int:
         """Return how many pods of the workload are refused, or have no node."""
         scheduler, workloads = self._scheduler, workloads_of(self._scheduler.client)
-        refused = [each.pod for each in scheduler.refused_pods()]
+        refused = [each.pod for each in scheduler.ask.refused_pods()]
         stored: list[Pod] = scheduler.client.list(Pod, self._namespace)[0]
         if self._owner is None:
             return int(not any(pod.key == self._pods[0].key and pod.spec.node_name for pod in stored))

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from moorage.cluster.change import Change
+from moorage.cluster.lacking_pods import admission_warnings, template_warnings
 from moorage.cluster.node_changes import LASTING, stays
-from moorage.cluster.pod_scheduler import admission_warnings, template_warnings
 from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
@@ -349,7 +349,7 @@ class Simulation(Struct, dict=True):
     @cached_property
     def refused(self) -> list[RefusedPod]:
         """The pods that the API server refuses: single ones, and those that workloads lack after the run."""
-        return self.cluster.refused + self.scheduler.refused_pods()
+        return self.cluster.refused + self.scheduler.ask.refused_pods()
 
     @cached_property
     def _refused_by_kubelets(self) -> list[PodOutcome]:
@@ -594,7 +594,7 @@ def input_warnings(cluster: Cluster, loaded: LoadedCluster) -> list[str]:
     waiting = [pods[key] for key in pods.pending]
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
     past = idle_warnings(cluster.others, cluster.suspended)
-    now = idle_warnings(stored, scheduler.suspended())
+    now = idle_warnings(stored, scheduler.ask.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     new = (text for text in now if text not in past)
     added = admission_warnings(client, loaded.namespaces, waiting)
@@ -955,7 +955,7 @@ class SimulationSetup:
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""
         left = [(change, pod) for change, pod in self._budgeted if pod.key in done.kept]
-        effect = done.scheduler.evict([pod for _, pod in left]) if left else Change()
+        effect = done.scheduler.change.evict([pod for _, pod in left]) if left else Change()
         for change, pod in left:
             why = effect.kept.get(POD + pod.key)
             if why is not None:

@@ -141,7 +141,7 @@ class SimulationAnswer:
                 "workloads": [self._placed(*item) for item in by_workload(outcomes).items()],
                 "pods": [_pod_row(outcome) for outcome in outcomes],
                 "groups": group_fits(simulation, outcomes),
-                "nodes": simulation.scheduler.node_room(),
+                "nodes": simulation.scheduler.ask.node_room(),
             }
         about = simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)
         return SimulationDocument.from_object(

@@ -122,7 +122,7 @@ def capacity(  # noqa: PLR0913
     """
     from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.answers.runs.simulation import input_warnings, not_asked, refuse_failing_plugins
-    from moorage.cluster.pod_scheduler import template_warnings
+    from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
 
     from .planning_output import write_capacity
@@ -137,7 +137,7 @@ def capacity(  # noqa: PLR0913
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        scheduler.apply(read.others)
+        scheduler.change.apply(read.others)
         without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
         for change in requested_changes():
             without_effect += change.left_as_is(change.make(scheduler, nodes), scheduler)
@@ -151,7 +151,7 @@ def capacity(  # noqa: PLR0913
 
             without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:
-            answer = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
+            answer = scheduler.ask.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
         scheduler.context.refuse_failing_plugins(pod.spec.scheduler_name for pod, _ in pods if answer.count)
@@ -160,7 +160,7 @@ def capacity(  # noqa: PLR0913
             if answer.failed and not answer.rounds
             else []
         )
-        alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
+        alone = {} if gang else {pod.key: scheduler.ask.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, loaded), *without_effect, *read.warnings]
     warnings += template_warnings(scheduler.client)
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
@@ -290,7 +290,7 @@ def _rows(
         with located(source="--selector"):
             names = [node.name for node in select_nodes(scheduler.client, selector)]
     if of == "device":
-        return [use for use in scheduler.device_use() if names is None or use.node in names], []
+        return [use for use in scheduler.ask.device_use() if names is None or use.node in names], []
     prices, notes = node_prices(scheduler.client, asked_nodes(options).types())
     if of == "namespace":
         return namespace_use(scheduler, options["namespace"] or "", prices), notes

@@ -310,10 +310,10 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     from .nodes_output import write_node
 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
-    plan = scheduler.drain_plan([name])
+    plan = scheduler.ask.drain_plan([name])
     print_notes(setup.warnings, setup.cluster, facts=facts)
     about = setup.cluster.about([*facts, *setup.warnings])
-    write_node(output, scheduler.node_room([name])[0], plan, about)
+    write_node(output, scheduler.ask.node_room([name])[0], plan, about)
     return 0 if plan else 1
 
 

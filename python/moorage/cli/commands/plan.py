@@ -144,7 +144,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         _check_names(scheduler, like)
         refuse_groups(options, "--like")
         known, notes = prices_of(scheduler, templates, asked_nodes(options).types())
-        needed = scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
+        needed = scheduler.ask.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
         return replace(needed, notes=(*needed.notes, *notes))
 
     _answer(options, ask, "--like", asks_pools=not like, grows=not like)
@@ -233,7 +233,7 @@ def drain(
     def ask(scheduler: Scheduler, *_: object) -> Tabular:
         from moorage.kube import Node
 
-        plan, settings = scheduler.drain_plan(which, force), asked_nodes(options)
+        plan, settings = scheduler.ask.drain_plan(which, force), asked_nodes(options)
         nodes: list[Node] = scheduler.client.list(Node)[0]
         groups = settings.groups(nodes, ())
         priced = groups.settings.node_groups if groups is not None else ()
@@ -273,7 +273,7 @@ def defragment(
         raise click.UsageError("give either --nodes or --gpus")
 
     def ask(scheduler: Scheduler, *_: object) -> Tabular:
-        return scheduler.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
+        return scheduler.ask.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
 
     _answer(options, ask, "--gpus" if nodes is None else "--nodes")
 
@@ -299,11 +299,11 @@ def bound(**options: Any) -> None:
         from moorage.answers.new_nodes import admitted_pods, asked_pods
 
         if not pods:
-            return scheduler.bound()
+            return scheduler.ask.bound()
         admitted, refused = admitted_pods(scheduler, asked_pods(pods))
         if refused:
             raise InputError(next(iter(refused.values())), source="--pod")
-        return scheduler.bound(admitted)
+        return scheduler.ask.bound(admitted)
 
     _answer(options, ask, "--pod")
 
@@ -374,7 +374,7 @@ def _answer(
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked, refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
-    from moorage.cluster.pod_scheduler import with_objects
+    from moorage.cluster.lacking_pods import with_objects
     from moorage.kube.workloads.input_facts import told_facts
 
     from .planning_output import write_plan
@@ -385,7 +385,7 @@ def _answer(
         scheduler = setup.make()
         there = with_objects(cluster, scheduler.client)
         read = read_templates(options.get("templates", ()), there, options["validate"], options["namespace"])
-        scheduler.apply(read.others)
+        scheduler.change.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
             refuse_failing_plugins(scheduler, scheduler.run())

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from moorage.answers.bounds.placement_bound import Bound
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan
-from moorage.answers.placement_bound import Bound
 from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
 from moorage.answers.text_tables import PrintedTable

@@ -74,7 +74,9 @@ def write_history(
 
         over_time = [measure.over_time for measure in measured.values() if measure.over_time is not None]
         scheduler = history.scheduler
-        result = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
+        result = history_page(
+            history, by, numbers, lambda key: document(scheduler.ask.explain(key)), over_time
+        )
         return result, _decides(options), notes
 
     write_answer(form, lambda: part, [history.headline()], [table], page=page)

@@ -56,7 +56,9 @@ def write_simulation(form: str, answer: SimulationAnswer, bound: Sequence[PodOut
 
         fields, scheduler = answer.document(), simulation.scheduler
         use = current_use(scheduler)
-        result = simulation_page(fields, use, lambda key: document(scheduler.explain(key)), [*answer.lines()])
+        result = simulation_page(
+            fields, use, lambda key: document(scheduler.ask.explain(key)), [*answer.lines()]
+        )
         return result, [fields.release], fields.warnings
 
     tables = answer.tables(form == "wide", bound)

@@ -322,7 +322,7 @@ def begun(cluster: Cluster, settings: Mapping[str, Any]) -> LoadedCluster:
 
     loaded = begin(cluster, settings, prepared=held_inputs().values())
     changed = {obj.key for _, obj in (() if cluster.change is None else cluster.change.objects)}
-    refused = (pod for pod in loaded.scheduler.refused_pods() if pod.pod.metadata.controller() is None)
+    refused = (pod for pod in loaded.scheduler.ask.refused_pods() if pod.pod.metadata.controller() is None)
     _tell_refused(pod.message for pod in refused if pod.pod.key in changed)
     return loaded
 

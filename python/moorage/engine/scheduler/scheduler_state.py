@@ -60,6 +60,9 @@ RUNNING = "a transaction cannot begin while pods are being bound"
 NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of this process"
 NO_FORK = "a scheduler cannot be forked while pods are being bound"
 
+FEW_CLASSES = 1 << 12
+"""Classes of pods up to which those that no pod has any more are kept."""
+
 
 class SchedulerState:
     """The state of a scheduler, which runs, cycles and changes of the cluster work on.
@@ -472,6 +475,16 @@ class SchedulerState:
             patch_pod(self.client, pod, None, info, self.bindings.writes)
 
     # ---- the node list -------------------------------------------------------------------------------------
+
+    def drop_unused_classes(self) -> None:
+        """Forget what is kept of pods that are gone, once it is more than of those that are there.
+
+        Whoever receives events without a run calls this now and then, between two decisions.
+        """
+        state = self.cache.state
+        with self.cache.lock:
+            if len(state.classes) > max(FEW_CLASSES, 4 * (len(state.ledger) + len(self.queue))):
+                state.number_classes_anew()
 
     def view_order(self) -> list[str]:
         """Return the node names in the list order of a cycle that begins now."""

@@ -366,7 +366,7 @@ class Cluster(Tabular):
     left_out : list of LeftOut
         Workloads among the skipped objects that have more replicas than listed pods.
     suspended : list of Suspended
-        Workloads of other projects that are suspended; `Scheduler.unsuspend` lets them run.
+        Workloads of other projects that are suspended; `ClusterChanges.unsuspend` lets them run.
     outside_policies : list of OutsidePolicy
         The objects of Kyverno and Gatekeeper, which are not evaluated.
     requested : list of RequestedObject

@@ -445,7 +445,7 @@ class Replayer(Policy):
                 name = subject.rpartition("/")[2]
                 self.store.create(replace(argument, metadata=replace(argument.metadata, name=name)))
             elif verb is Verb.APPLY:
-                self.scheduler.apply(argument)
+                self.scheduler.change.apply(argument)
             elif verb is Verb.DELETE:
                 self._delete(subject)
             elif verb is Verb.PATCH:
@@ -488,12 +488,12 @@ class Replayer(Policy):
         """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does."""
         scheduler = self.scheduler
         with self.removing():
-            done = scheduler.drain(name, force=True)
+            done = scheduler.change.drain(name, force=True)
             kept = done.unfinished
             if not kept:
-                scheduler.remove_nodes(name)
+                scheduler.change.remove_nodes(name)
             elif done.changed:  # it was not cordoned before
-                scheduler.uncordon(name)
+                scheduler.change.uncordon(name)
         return not kept
 
     @contextmanager

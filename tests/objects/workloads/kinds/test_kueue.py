@@ -139,4 +139,4 @@ def test_a_bad_quota_names_its_queue() -> None:
 
 def test_a_scheduler_takes_a_job_that_waits_in_its_queue() -> None:
     scheduler = Scheduler(load([{"kind": "Node", "metadata": {"name": "n"}}]))
-    assert "Job default/j" in scheduler.apply([LOCAL, queue(cpu(2)), job()]).created
+    assert "Job default/j" in scheduler.change.apply([LOCAL, queue(cpu(2)), job()]).created

@@ -22,7 +22,7 @@ from moorage.errors import InputError
 from moorage.kube.model.pod import NodeSelector, Pod
 from moorage.table import Table, Tabular
 
-from .asked_pods import (
+from ..asked_pods import (
     FITS,
     LASTING,
     Counts,
@@ -330,7 +330,7 @@ class Bound(Document, Tabular, frozen=True, kw_only=True):
 
 
 def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:
-    """Return an upper bound of what can be placed; see `Scheduler.bound`.
+    """Return an upper bound of what can be placed; see `Questions.bound`.
 
     Parameters
     ----------

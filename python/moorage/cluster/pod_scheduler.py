@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from msgspec.structs import replace
@@ -42,8 +43,10 @@ from moorage.engine.scheduler.schedule_pods import (
 )
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.kube.model.cluster import Cluster
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.read.python_values import Source
+from moorage.kube.read.python_values import Source, write
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import ObjectClient, ObjectStore
@@ -111,6 +114,12 @@ class PodScheduler:
                 self.controllers = context.controllers = controllers
             yield
 
+    def __repr__(self) -> str:
+        with self.cache.lock:
+            placed, waiting = len(self.cache.state.ledger), len(self.queue)
+        nodes = len(self.cache.state.table.names)
+        return f"<Scheduler: {nodes} nodes, {placed} pods on nodes, {waiting} waiting>"
+
     def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was
         raised.
@@ -170,6 +179,36 @@ class PodScheduler:
         with out._assembled(context, profiles):
             context.copy_from(self.context)
         return out
+
+    def save(self, path: str | Path) -> None:
+        """Write the objects of the scheduler's store to a file as they are now, for `load` and every command.
+        A pod that is only assumed has no node there.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its suffix decides the format, as for `moorage.kube.write`.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore (write its objects with ``moorage dump``), or pods are being bound.
+        OSError
+            The file cannot be written.
+        """
+        with self.context.lock:
+            self.sync()
+            store = self.context.copyable_store()
+            objects = [obj for kind in store.changed_since(-1) for obj in store.list(kind)[0]]
+            order = {name: at for at, name in enumerate(self.context.view_order())}
+
+        def written(obj: Object) -> tuple[int, int]:
+            """Nodes first, in the order in which cycles see them; then what was written first."""
+            at = order[obj.name] if isinstance(obj, Node) else len(order)
+            return at, int(obj.metadata.resource_version)
+
+        objects.sort(key=written)
+        write(path, objects)
 
     def measure(self) -> SchedulerMetrics:
         """Count and time what runs do from now on, with kube-scheduler's metrics. A fork is not measured.

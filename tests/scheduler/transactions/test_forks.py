@@ -335,7 +335,7 @@ def test_counts_of_failed_plugins_go_on() -> None:
 
 def test_only_an_object_store_is_copied() -> None:
     one = Scheduler(LossyClient(ObjectStore(), Random(0)))
-    with pytest.raises(MoorageError, match="a scheduler over LossyClient cannot be forked: only one over"):
+    with pytest.raises(MoorageError, match="a scheduler over LossyClient cannot be copied: only one over"):
         one.fork()
 
 
@@ -353,7 +353,7 @@ def test_pods_that_are_being_bound_prevent_a_fork() -> None:
     store.create_many([node("a"), pod("p")])
     one = Scheduler(store, profile=profile_with(Slow()), clock=Clock())
     assert one.run().binding == {"default/p": "a"}
-    with pytest.raises(MoorageError, match="a scheduler cannot be forked while pods are being bound"):
+    with pytest.raises(MoorageError, match="a scheduler cannot be copied while pods are being bound"):
         one.fork()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -126,6 +127,7 @@ VERBS: dict[str, Callable[[Scheduler], object]] = {
     "namespace_use": lambda one: one.ask.namespace_use(),
     "node_room": lambda one: one.ask.node_room(),
     "nodes_needed": lambda one: one.ask.nodes_needed(SMALL, like="a", max=2),
+    "save": lambda one: one.save(os.devnull),
     "preempt_pods": lambda one: one.preempt_pods([SMALL]).undo(),
     "provision": lambda one: one.ask.provision([SMALL]),
     "refusals": lambda one: one.ask.refusals(),

@@ -1,5 +1,7 @@
 """Caches of nodes and pods of a scheduler."""
 
+from moorage._core.state.node_table import NodeTable as NodeTable
+
 from .node_info import CacheDump as CacheDump
 from .node_info import ImageStateSummary as ImageStateSummary
 from .node_info import NodeInfo as NodeInfo

@@ -111,6 +111,10 @@ class Transaction:
         self._saved: list[tuple[Enlisted, object]] = []
         self._changes = _StateChanges(cache)
 
+    def __repr__(self) -> str:
+        state = "committed" if self.committed else "over" if self.is_over else "open"
+        return f"<Transaction: {state}>"
+
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant that has not changed since the transaction began, unless it was added before."""
         for enlisted, _ in self._saved:

@@ -414,7 +414,7 @@ class Parallelizer(Struct, frozen=True):
                 done.result()
 
 
-@dataclass
+@dataclass(repr=False)
 class FrameworkHandle:
     """The interface between plugins and scheduler (kube-scheduler v1.36, framework/interface.go, Handle).
 

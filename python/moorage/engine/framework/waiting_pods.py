@@ -49,6 +49,9 @@ class WaitingPod:
         self._changed = threading.Condition(threading.RLock())
         self.expire(now)
 
+    def __repr__(self) -> str:
+        return f"<WaitingPod {self.pod.key}: waits for {', '.join(self._pending) or 'none'}>"
+
     @property
     def signal(self) -> Status | None:
         """Success or the rejection; None while the pod waits."""

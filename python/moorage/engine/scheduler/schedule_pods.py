@@ -316,6 +316,11 @@ class Preemption:
         self.pods = list(pods)
         self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
 
+    def __repr__(self) -> str:
+        victims = sum(len(self.victims(at)) for at in range(len(self.pods)))
+        placed = int((self.rows >= 0).sum())
+        return f"<Preemption: {placed} of {len(self.pods)} pods placed, {victims} evicted>"
+
     def victims(self, at: int) -> list[Pod]:
         """Return the pods evicted for one pod, most important first, with the node that they were on.
 

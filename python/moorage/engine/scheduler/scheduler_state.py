@@ -57,8 +57,8 @@ EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
 SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
 FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
 RUNNING = "a transaction cannot begin while pods are being bound"
-NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of this process"
-NO_FORK = "a scheduler cannot be forked while pods are being bound"
+NO_COPY = "a scheduler over {} cannot be copied: only one over an ObjectStore of this process"
+NO_FORK = "a scheduler cannot be copied while pods are being bound"
 
 FEW_CLASSES = 1 << 12
 """Classes of pods up to which those that no pod has any more are kept."""

@@ -430,6 +430,9 @@ class Object(Struct, frozen=True):
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
 
+    def __repr__(self) -> str:
+        return f"<{self.full_name}>"
+
     @property
     def name(self) -> str:
         """The name in its metadata; "" where it has none."""

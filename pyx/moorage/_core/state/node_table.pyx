@@ -105,6 +105,10 @@ cdef class NodeTable:
         The node of each row; None for a ghost and for a free row.
     used : int
         Number of rows, including free ones.
+    label_keys : Symbols
+        The label keys that have a column.
+    taint_sets, port_sets : TaintSets, PortSets
+        The different sets of taints, and of host ports, to which rows refer.
 
     Raises
     ------
@@ -142,6 +146,9 @@ cdef class NodeTable:
         self.row_buffers = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation]
         _reserve(self, 16)
         self.sync_columns()
+
+    def __repr__(self):
+        return f"<NodeTable: {sum(node is not None for node in self.objects)} nodes, {self.used} rows>"
 
     cdef NodeTable clone(self, Journal journal, ChangeLog log):
         """Return an independent copy that shares the append-only tables of symbols and sets."""
@@ -358,7 +365,7 @@ cdef class NodeTable:
         Parameters
         ----------
         resources : dict of str to str, int or float
-            Quantities by resource name.
+            By resource name, each a quantity as the API has it.
 
         Returns
         -------
@@ -650,7 +657,7 @@ cdef class NodeTable:
         resources : sequence of str
             The columns.
         scales : (resources,) float64 array
-            Factors of the columns.
+            What to multiply each column with: a ratio of units.
         out : (n, resources) float32 array
             Its first rows are those of the table; it has zeros where there is no node.
 

@@ -223,6 +223,10 @@ class Decision(Struct, frozen=True, dict=True):
     binding: bool = False
     hinted: bool = False
 
+    def __repr__(self) -> str:
+        outcome = f"on {self.node}" if self.node is not None else self.failure.message
+        return f"<Decision: {outcome}; {len(self.feasible)} of {self.evaluated} nodes feasible>"
+
     @cached_property
     def failure(self) -> Failure:
         """Why the pod was not placed; its texts are made once for all who report it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import moorage as mo
 from moorage import Cluster, Scheduler
 
 
@@ -20,3 +21,15 @@ def test_an_unknown_name_says_where_it_stands(name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as raised:
         getattr(Scheduler(Cluster()), name)
     assert str(raised.value).startswith(f"a Scheduler has no attribute '{name}'{hint}")
+
+
+def test_what_a_user_holds_is_printed_in_a_line() -> None:
+    one = Scheduler(mo.load("examples"))
+    pod = next(iter(one.pods.pending.values()))
+    with one.transaction() as transaction:
+        preemption = one.preempt_pods([])
+        held = [one, one.table, one.handle, pod, transaction, preemption]
+        held += [one.schedule_one(pod), *one.run().unschedulable.values()]
+        assert [repr(each) for each in held if len(repr(each)) > 200 or "\n" in repr(each)] == []
+        assert repr(pod) == f"<Pod {pod.key}>"
+        preemption.undo()

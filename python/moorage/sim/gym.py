@@ -74,6 +74,9 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 NAMES = ("nodes", "pod", "mask")
 """Of the arrays of an observation."""
 
+MOST = float(np.finfo(np.float32).max)
+"""The bound of observations: nodes that join may be any times larger than those at the start."""
+
 Timelines = Timeline | Callable[[int], Timeline]
 Floats = npt.NDArray[np.float32]
 
@@ -116,8 +119,8 @@ class World:
             raise InputError(f"must be at least 1, not {self.nodes}", path="nodes")
         width = len(self.resources)
         parts: dict[str, spaces.Space[Any]] = {
-            "nodes": spaces.Box(-np.inf, np.inf, (self.nodes, width), np.float32),
-            "pod": spaces.Box(0.0, np.inf, (width,), np.float32),
+            "nodes": spaces.Box(-MOST, MOST, (self.nodes, width), np.float32),
+            "pod": spaces.Box(0.0, MOST, (width,), np.float32),
             "mask": spaces.MultiBinary(self.nodes + 1),
         }
         self.observation_space = spaces.Dict(parts)
@@ -474,3 +477,10 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
         times = np.array([runner.time for runner in self._runners])
         pending = np.array([runner.pending for runner in self._runners])
         return seen, {"time": times, "_time": there, "pending": pending, "_pending": there}
+
+
+gymnasium.register(
+    "moorage/Scheduling-v0",
+    entry_point=f"{__name__}:SchedulingEnv",
+    vector_entry_point=f"{__name__}:SchedulingVectorEnv",
+)

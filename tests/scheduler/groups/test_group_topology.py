@@ -10,6 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import schedule_one
+from tests.extenders.extended import configured, of, only
+from tests.extenders.extender_server import ExtenderServer
 from tests.make import pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, place, racks
@@ -142,3 +144,16 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     whole.placer.search.search_in(None)
     assert Placement("", rows).rows is rows
     assert np.array_equal(whole.context.view_rows()[seed % 3 :: 2], rows)
+
+
+def test_an_extender_leaves_the_count_of_the_nodes_of_a_placement() -> None:
+    """What a pod is told counts its rack's nodes, whether an extender takes part or not."""
+    with ExtenderServer(filter=only()) as server:
+        told = [
+            place(bound_to_racks("1", "1", "1", size=1, **more), gang(2, RACK), members(2, "4"))
+            .failures[0]
+            .message
+            for more in ({}, {"config": configured(of(server.url, "filter"))})
+        ]
+    assert told[0].startswith("0/1 nodes are available: 1 Insufficient cpu."), told
+    assert told[1] == told[0]

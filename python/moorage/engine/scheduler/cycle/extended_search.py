@@ -190,7 +190,7 @@ class ExtendedSearch:
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)
             evaluated += 1
-        decider.start = (decider.start + evaluated) % view.size
+        decider.start = (decider.start + evaluated) % engine.nodes_in_view()
         self.decision = replace(self.decision, next=decider.start)
         nodes = self._nodes(feasible.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
@@ -250,7 +250,7 @@ class ExtendedSearch:
         profile, shape, view = engine.profile_of(target), self.state.shape, engine.cache.state.view
         self.ran = engine.after_trial(self.ran, target, tried, (rows, verdicts, statuses))
         diagnosis = Diagnosis(
-            view.size,
+            engine.nodes_in_view(),
             profile,
             shape,
             verdicts=count_verdicts(verdicts),

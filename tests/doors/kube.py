@@ -76,6 +76,9 @@ from moorage.kube.apiserver.apply_manifest import three_way_strategic_patch as t
 # Schemas, gone through; which rule refuses a value.
 from moorage.kube.apiserver.custom_schemas import schemas as schemas
 from moorage.kube.apiserver.custom_schemas import spec_problems as spec_problems
+
+# Which texts a dump has, struct by struct.
+from moorage.kube.apiserver.hidden_texts import hide as hide
 from moorage.kube.apiserver.merge_patch import json_text as json_text
 from moorage.kube.apiserver.merge_patch import merge_patch as merge_patch
 from moorage.kube.apiserver.merge_patch import rule_of as rule_of

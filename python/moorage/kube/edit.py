@@ -20,6 +20,7 @@ from .model.node import SECURITY_LABELS
 from .model.storage import CSIDriver, CSINode, StorageClass
 from .model.workload import ControllerRevision, PodTemplateSpec
 from .read.object_defaults import decoded_revision
+from .workloads.ownership import stable_uid
 
 S = TypeVar("S", bound=Struct)
 
@@ -172,6 +173,8 @@ def _names(text: str) -> frozenset[str]:
 Rename = Callable[[str], str]
 
 _WORD = re.compile(r":latest$|(\d*)([A-Za-z][A-Za-z0-9]*)")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""UIDs stay, but for those that are made of names."""
 _KUBERNETES = re.compile(r"([a-z0-9.-]+\.)?(kubernetes|k8s)\.io/")
 """What begins like this is defined by Kubernetes."""
 _KNOWN = _names(
@@ -184,7 +187,7 @@ _MAX_LABEL = 63
 _QUOTA_OF_CLASS = ".storageclass.storage.k8s.io/"
 
 _TEXTS = _names(
-    "api_version apiVersion kind uid resource_version creation_timestamp deletion_timestamp time_added "
+    "api_version apiVersion kind resource_version creation_timestamp deletion_timestamp time_added "
     "start_time completion_time last_transition_time allocation_timestamp operator effect type status reason "
     "phase protocol host_ip restart_policy action preemption_policy when_unsatisfiable node_affinity_policy "
     "node_taints_policy access_modes volume_mode capacity maximum_volume_size min_available max_unavailable "
@@ -218,17 +221,29 @@ def anonymize(objects: Iterable[Object]) -> list[Object]:
     list of Object
         In the same order. The result depends on the objects alone.
     """
-    objects = [decoded_revision(obj) if isinstance(obj, ControllerRevision) else obj for obj in objects]
+    from .apiserver.hidden_texts import hide
+
+    hidden = hide(objects)  # so that no digest of what is left out can be undone
+    objects = [decoded_revision(obj) if isinstance(obj, ControllerRevision) else obj for obj in hidden]
     texts: set[str] = set()
 
     def record(text: str) -> str:
-        texts.add(text)
+        if not _UID.fullmatch(text):
+            texts.add(text)
         return text
 
     for obj in objects:
         _renamed(obj, "", record)
     rename = _renaming(texts - _kept(objects))
-    return [_renamed(obj, "", rename) for obj in objects]
+    named = [(obj.kind, obj.namespace, obj.name) for obj in objects]
+    named += [
+        (owner.kind, obj.namespace, owner.name) for obj in objects for owner in obj.metadata.owner_references
+    ]
+    uids = {
+        stable_uid(kind, namespace, name): stable_uid(kind, rename(namespace), rename(name))
+        for kind, namespace, name in named
+    }
+    return [_renamed(obj, "", lambda text: uids.get(text) or rename(text)) for obj in objects]
 
 
 def _kept(objects: Iterable[Object]) -> set[str]:

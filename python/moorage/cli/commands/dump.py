@@ -43,12 +43,14 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     """Write the objects of a cluster, or of files, that scheduling reads, for -f of the other commands.
 
     Secrets and configuration maps are not read, and of a pod only what scheduling reads is written: no
-    environment, no commands. Of files, also the pods that operators make of their objects are written.
+    environment, no commands. In templates, numbers stand for such texts. Of files, also the pods that
+    operators make of their objects are written.
 
     Exit codes: 0 the file is written; 2 bad input, or the server has refused.
     """
     from moorage.kube import dump as text_of
     from moorage.kube import write
+    from moorage.kube.apiserver.hidden_texts import hide
     from moorage.kube.edit import anonymize as renamed
 
     names = ("recursive", "validate", "namespace", "hooks")
@@ -57,8 +59,7 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     objects = (
         _of_files(options) if options["files"] else listed_objects({**options, "with_metrics": True}).objects
     )
-    if anonymize:
-        objects = renamed(objects)
+    objects = renamed(objects) if anonymize else hide(objects)
     if file == "-":
         click.echo(text_of(objects), nl=False)
         return

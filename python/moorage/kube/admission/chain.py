@@ -15,7 +15,7 @@ from moorage.errors import InputError
 from moorage.grouped import grouped
 
 from ..apiserver.overlay import key_of
-from ..apiserver.unread_fields import has_digests
+from ..apiserver.unread_fields import has_hidden
 from ..model.admission_policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
@@ -603,7 +603,7 @@ class NewPods:
 
     def _document(self, obj: Object) -> Json:
         """Return the manifest of an object of a change, with all of its fields."""
-        if isinstance(obj, Pod) and obj.unread is not None and not has_digests(obj.unread):
+        if isinstance(obj, Pod) and obj.unread is not None and not has_hidden(obj.unread):
             return {}  # it has all of its fields, so pods that are alike are asked about once
         key = key_of(obj)
         if key not in self._documents:

@@ -19,6 +19,7 @@ from ..read.decode import decode, decode_as, to_v1
 from ..read.object_defaults import missing_tolerations
 from ..workloads.custom_objects import read_custom
 from ..workloads.ownership import stable_uid
+from .hidden_texts import hidden_kept
 from .merge_patch import (
     DIRECTIVE,
     ORDER,
@@ -342,8 +343,10 @@ def _merged(live: Object, present: _Map, original: _Map, new: _Map) -> _Map:
     before = without_applied(present, live.metadata.managed_fields, new)
     if struct:
         patch = three_way_strategic_patch(original, new, before, struct)
-        return cast("_Map", strategic_merge(before, patch, struct))
-    return cast("_Map", merge_patch(before, three_way_patch(original, new, before)))
+        after = strategic_merge(before, patch, struct)
+    else:
+        after = merge_patch(before, three_way_patch(original, new, before))
+    return cast("_Map", hidden_kept(present, after, []))
 
 
 def applied_value(live: Object, stored: _Map, manifest: bytes) -> _Map:

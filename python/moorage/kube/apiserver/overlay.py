@@ -22,6 +22,7 @@ from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
 from .apply_manifest import applied_value, apply_manifest, has_last_applied
 from .conflicts import other_uid_text, stale_text
+from .hidden_texts import keep_hidden
 from .refusals import Origin, label
 
 T = TypeVar("T", bound=Object)
@@ -143,6 +144,7 @@ class Overlay:
         self._values: dict[int, dict[str, Any]] = {}  # by first index, all fields after the last change
         self._ignored: list[str] = []
         self._merged: list[str] = []  # objects of which nothing was removed, as nobody knows what was applied
+        self._hidden: list[str] = []  # of what texts count as unchanged, as nobody knows the earlier ones
         self.before: dict[str, Object] = {}
         self.applied: set[str] = set()
 
@@ -188,6 +190,9 @@ class Overlay:
         """
         new, text = self._objects[at], self._texts.get(at)
         _refuse_conflict(old, new)
+        new, number = keep_hidden(old, new)
+        if number:
+            self._hidden.append(f"{number} of {label(new.kind, new.namespace, new.name, self._origins[at])}")
         is_reading = is_newer(new, old)
         if text is None or (is_reading and isinstance(new, Pod)):  # a node and a kubelet change these
             validate(new)
@@ -254,6 +259,9 @@ class Overlay:
         if self._ignored:
             text = "Status and node of an object that is applied again stay, so these are not read"
             warnings.append(f"{text}: {examples(self._ignored, _EXAMPLES)}.")
+        if self._hidden:
+            text = "Texts that the dump hides count as unchanged, whatever a new manifest has"
+            warnings.append(f"{text}: {examples(self._hidden, _EXAMPLES)}.")
         if self._merged:
             text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
             warnings.append(f"{text}: {examples(self._merged, _EXAMPLES)}.")

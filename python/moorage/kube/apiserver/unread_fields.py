@@ -25,14 +25,14 @@ from ..releases import ALWAYS
 from .struct_tables import QUANTITY_FORMS, default_lines
 from .unknown_fields import LISTS, MAPS, fields_of
 
-_POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
+POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
 _METADATA = "meta.v1.ObjectMeta"
 _IMAGES = {_CONTAINER: "image", _IMAGE: "reference"}
 """Structs with an image, on which the default of a field depends, and the field that names it."""
 _OF_IMAGES = frozenset({*_IMAGES.values(), "imagePullPolicy", "pullPolicy"})
 _READ_ONLY = {"readOnly": False}
 _ZEROS: dict[str, dict[str, Any]] = {
-    _POD_SPEC: {"hostPID": False, "hostIPC": False},
+    POD_SPEC: {"hostPID": False, "hostIPC": False},
     _CONTAINER: dict.fromkeys(("stdin", "stdinOnce", "tty"), False),
     "core.v1.Probe": {"initialDelaySeconds": 0},
     "core.v1.FileKeySelector": {"optional": False},
@@ -59,8 +59,10 @@ _CONTENTS = {
     "core.v1.ExecAction": ("command",),
     "core.v1.HTTPHeader": ("value",),
 }
-"""Fields whose texts may be secret: digests stand for them, so that no object or dump has the texts."""
-_DIGEST = re.compile("sha256:[0-9a-f]{16}")
+"""Fields whose texts may be secret: digests stand for them, so that no object has the texts."""
+HIDDEN = "hidden-text-"
+"""How a text begins that stands for one that a dump hides; a number follows (see `hidden_texts`)."""
+_DIGEST = re.compile(rf"sha256:[0-9a-f]{{16}}|/?{HIDDEN}\d+")
 _QUANTITIES = frozenset({"divisor", "sizeLimit"})
 _ONE = Quantity(1)
 _MAX_TEXTS = 1 << 14
@@ -75,7 +77,7 @@ def unread_type(value: Any) -> Any:
     value : type
         What each is decoded to: ``Any``, or ``msgspec.Raw`` of JSON text.
     """
-    return _unread_type(_POD_SPEC, PodSpec, value)
+    return _unread_type(POD_SPEC, PodSpec, value)
 
 
 def unread_text(spec: Any) -> str:
@@ -106,7 +108,7 @@ def _drop_image(part: Any, image: str, policy: str) -> None:
 @lru_cache(_MAX_TEXTS)
 def _canonical(text: bytes) -> str:
     """Return the text without defaults and with sorted names; templates with equal fields share it."""
-    value = _without_defaults(msgspec.json.decode(text), _POD_SPEC, PodSpec)
+    value = _without_defaults(msgspec.json.decode(text), POD_SPEC, PodSpec)
     return msgspec.json.encode(value, order="sorted").decode() if value else ""
 
 
@@ -210,7 +212,7 @@ def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any
             continue
         if item != step.default:
             kept[field] = item
-    if name == _POD_SPEC:  # the API server keeps both names of the account
+    if name == POD_SPEC:  # the API server keeps both names of the account
         account = value.get("serviceAccountName")
         if account and kept.get("serviceAccount") == account:
             del kept["serviceAccount"]
@@ -236,30 +238,34 @@ def _digests(value: Any) -> Any:
     return list(map(_digest, value)) if isinstance(value, list) else _digest(value)
 
 
+def _no_texts(value: Any) -> Any:
+    return list(map(_no_texts, value)) if isinstance(value, list) else "(hidden)" if value else value
+
+
 _SECRET = frozenset().union(*_CONTENTS.values())
 
 
 def masked(value: Any) -> Any:
-    """Return a value with digests in place of texts that may be secret, for errors."""
+    """Return a value without the texts that may be secret, for errors."""
     if isinstance(value, dict):
-        return {key: _digests(item) if key in _SECRET else masked(item) for key, item in value.items()}
+        return {key: _no_texts(item) if key in _SECRET else masked(item) for key, item in value.items()}
     return [masked(item) for item in value] if isinstance(value, list) else value
 
 
 def _digest(text: Any) -> Any:
-    """Return what stands for a text; a digest stands for itself."""
+    """Return the digest of a text; what stands for another text stays."""
     if not isinstance(text, str) or not text or _DIGEST.fullmatch(text):
         return text
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def is_digest(text: str) -> bool:
+def is_hidden(text: str) -> bool:
     """Whether a text stands for another one, which may be secret."""
-    return text.startswith("sha256:") and _DIGEST.fullmatch(text) is not None
+    return text.startswith(("sha256:", HIDDEN, f"/{HIDDEN}")) and _DIGEST.fullmatch(text) is not None
 
 
-def has_digests(text: str) -> bool:
-    """Whether unread fields have texts for which digests stand."""
+def has_hidden(text: str) -> bool:
+    """Whether unread fields have texts for which others stand."""
     return _DIGEST.search(text) is not None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from ...apiserver.unread_fields import is_digest
+from ...apiserver.unread_fields import is_hidden
 from ...cel.authorizer import (
     AUTHORIZER,
     REQUEST_RESOURCE,
@@ -263,7 +263,7 @@ def object_value(value: Any) -> Any:
         return MapValue.lazy(value, object_value)
     if kind is list:
         return tuple([object_value(item) for item in value])
-    return _HIDDEN if kind is str and is_digest(value) else value
+    return _HIDDEN if kind is str and is_hidden(value) else value
 
 
 _HIDDEN = NotKnownError("arguments, commands and values of environment variables")

@@ -106,7 +106,7 @@ def test_a_filter_answers_booleans_or_codes(tmp_path: Path) -> None:
 
 RECORDS = np.zeros(1, dtype=[("row", np.int32), ("score", np.float64)])
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "records": ({"filter_rows": lambda self, rows: self.nodes(RECORDS)}, "rows must be an array of int32"),
+    "records": ({"filter_rows": lambda self, rows: self.nodes(RECORDS).names}, "Buffer dtype mismatch"),
     "codes": ({"filter_rows": lambda self, rows: rows + 7}, "neither booleans nor codes of Filter"),
     "a shape of codes": (
         {"filter_rows": lambda self, rows: [True]},

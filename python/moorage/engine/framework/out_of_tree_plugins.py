@@ -121,16 +121,7 @@ class RowPlugin(NativePlugin):
         Parameters
         ----------
         rows : (n,) int32 array
-
-        Raises
-        ------
-        TypeError
-            They are not whole numbers.
         """
-        if (
-            np.asarray(rows).dtype.kind not in "iu"
-        ):  # an array of records would end the process in Cython's checks
-            raise TypeError(f"rows must be an array of int32, not of {np.asarray(rows).dtype}")
         nodes: NodesView = self._framework().nodes(rows)
         return nodes
 

@@ -346,9 +346,19 @@ class RemoteTwin:
     """
 
     def __init__(self, address: str, token: str | None, authority: str | None) -> None:
-        url = urlsplit(address)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise InputError("must be an address such as http://127.0.0.1:8899", source="--twin", obj=address)
+        wrong = InputError("must be an address such as http://127.0.0.1:8899", source="--twin", obj=address)
+        try:
+            url = urlsplit(address)
+            host, _ = url.hostname, url.port
+        except ValueError:  # brackets that are not closed, or a port that is none
+            raise wrong from None
+        if (
+            url.scheme not in ("http", "https")
+            or not host
+            or not url.netloc.isprintable()
+            or " " in url.netloc
+        ):
+            raise wrong
         if token is not None and url.scheme == "http":
             raise InputError("a token is sent over https only", source="--token-file")
         self._base, self._token = f"{url.scheme}://{url.netloc}{QUESTIONS}", token
@@ -360,7 +370,10 @@ class RemoteTwin:
         headers = {}
         if self._token is not None:
             with located(OSError, source=self._token):
-                headers["Authorization"] = f"Bearer {Path(self._token).read_text().strip()}"
+                token = Path(self._token).read_text().strip()
+            if not (token.isascii() and token.isprintable()):
+                return refusal(500, f"{self._token}: not one line of printable ASCII")
+            headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(
             f"{self._base}{path}?{urlencode(query)}", body, headers, method="POST"
         )

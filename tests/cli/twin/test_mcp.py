@@ -199,6 +199,9 @@ def test_tools_ask_a_twin_elsewhere(served: TwinServer, twin: AskedTwin) -> None
     ("arguments", "text"),
     [
         (["--twin", "ftp://x"], "must be an address such as http://127.0.0.1:8899"),
+        (["--twin", "http://["], "must be an address such as http://127.0.0.1:8899"),
+        (["--twin", "http://a:99999"], "must be an address such as http://127.0.0.1:8899"),
+        (["--twin", "http://a:1\r\nX: y"], "must be an address such as http://127.0.0.1:8899"),
         (["--twin", "http://x", "--token-file", "t"], "a token is sent over https only"),
         (["--twin", "http://x", "-f", SHOP], "--twin cannot be combined with -f"),
         (["--twin", "http://x", "--at-once", "2"], "--twin cannot be combined with --at-once"),

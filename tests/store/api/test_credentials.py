@@ -341,3 +341,13 @@ def test_a_file_that_is_wrong_at_the_start_is_an_error_that_names_field_and_file
     (tmp_path / "empty").touch()
     with pytest.raises(InputError, match=f"^{tmp_path}/config: {named.format(tmp_path)}"):
         opened(user, **cluster)
+
+
+@pytest.mark.parametrize("user", [{"token": "hunter2\r\nX: y"}, {"token": "t", "as": "hunter2\n"}])
+def test_a_value_that_no_header_may_have_is_not_told(
+    server: TlsServer, opened: Any, user: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="characters that are not printable ASCII") as caught:
+        get(opened(user))
+    assert "hunter2" not in str(caught.value)
+    assert server.seen == []

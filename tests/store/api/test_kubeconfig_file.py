@@ -72,6 +72,8 @@ def test_the_entries_of_other_contexts_are_not_judged(tmp_path: Path) -> None:
         ({"exec": EXEC | {"new": 1}}, {}, r"users\[a\]\.user: not supported: .*`new`.*exec"),
         ({}, {"proxy-url": "socks5://localhost"}, r"proxy-url: not supported: 'socks5://localhost'"),
         ({}, {"server": "localhost"}, r"server: not a URL of http or https: 'localhost'"),
+        ({}, {"server": "http://a/\r\nX: y"}, r"server: not a URL: 'http://a/\\r\\nX: y': .*non-printable"),
+        ({}, {"proxy-url": "http://a:b"}, r"proxy-url: not a URL: 'http://a:b': Invalid port"),
         (
             {},
             {"insecure-skip-tls-verify": True, "certificate-authority": "ca.crt"},

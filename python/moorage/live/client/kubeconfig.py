@@ -208,6 +208,11 @@ def _check_cluster(cluster: ClusterEntry, source: str, path: str) -> None:
     if cluster.proxy_url and not cluster.proxy_url.startswith(("http://", "https://")):
         text = f"not supported: {cluster.proxy_url!r}; a proxy is http or https"
         raise InputError(text, source=source, path=f"{path}.proxy-url")
+    for field, url in {"server": cluster.server, "proxy-url": cluster.proxy_url}.items():
+        try:
+            httpx2.URL(url)
+        except httpx2.InvalidURL as error:
+            raise InputError(f"not a URL: {url!r}: {error}", source=source, path=f"{path}.{field}") from None
 
 
 def _check_user(user: User, source: str, path: str) -> None:
@@ -412,9 +417,9 @@ def headers_of(user: User, credentials: ExecStatus | None) -> list[tuple[str, st
     Raises
     ------
     ValueError
-        The file of the token cannot be read, or is empty.
+        The file of the token cannot be read, or is empty; a value cannot stand in a header.
     """
-    headers = []
+    headers = list[tuple[str, str]]()
     token = credentials.token if credentials is not None else user.token
     if user.token_file:
         with _reading("tokenFile", user.token_file):
@@ -433,6 +438,9 @@ def headers_of(user: User, credentials: ExecStatus | None) -> list[tuple[str, st
     headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
     for key, values in (user.as_user_extra or {}).items():
         headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+    for name, value in headers:
+        if not (value.isascii() and value.isprintable()):  # the value itself may be secret
+            raise ValueError(f"the header {name} would have characters that are not printable ASCII")
     return headers
 
 

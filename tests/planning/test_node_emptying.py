@@ -150,9 +150,10 @@ def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reaso
     assert plan.proof == f"default/p cannot leave a: {reason}"
 
 
-def test_pods_stay_on_a_node_that_does_not_report() -> None:
+def test_bare_pods_stay_on_a_node_that_does_not_report() -> None:
     lost = node("a", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
-    plan = scheduler(lost, node("b"), web("p", "a")).ask.drain_plan(["a"])
+    assert scheduler(lost, node("b"), web("p", "a")).ask.drain_plan(["a"]).status == "found"
+    plan = scheduler(lost, node("b"), pod("p", on="a")).ask.drain_plan(["a"], force=True)
     assert plan.proof.startswith("default/p cannot leave a: its node does not report")
 
 
@@ -256,12 +257,12 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
     one = scheduler([node("a"), node("b"), node("c", cpu="1")], [web("w0", "a"), web("w1", "b")])
     plan = one.ask.drain_plan(["a", "b"])
     assert (plan.status, plan.nodes, len(plan.blockers)) == ("impossible", ("a",), 1)
-    tolerant = web("t", "a", tolerations=[{"operator": "Exists"}])
-    plan = scheduler([node("a")], [tolerant]).ask.drain_plan(["a"])
-    assert (plan.status, plan.blockers[0].reason) == (
-        "impossible",
-        "it tolerates unschedulable nodes, and would be placed on one again",
-    )
+    tolerant = web("t", "a", "500m", tolerations=[{"operator": "Exists"}])
+    one = scheduler([node("a"), node("b", cpu="1")], [tolerant, web("w", "b", "1")])
+    plan = one.ask.drain_plan(["a"])
+    note = "1 pod tolerates unschedulable nodes, and is placed on a drained one: default/t."
+    assert (plan.status, plan.notes) == ("found", (note,))  # it is drained, though not empty
+    assert one.ask.drain_plan(1).nodes == ("b",)  # which is empty then
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,18 @@ class HomelessPods:
                 yield HomelessPod(refused.pod, refused.message, REFUSED)
 
 
+def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:
+    """Return the pods that workloads lack as the API server refuses them, and its texts, by
+    ``namespace/name``; those without a name of their own have a number."""
+    texts, numbers = dict[str, str](), Counter[str]()
+    for refused in refused_pods(scheduler):
+        if not refused.is_old_template:
+            key = refused.pod.key
+            texts[f"{key}#{numbers[key]}" if numbers[key] else key] = refused.message
+            numbers[key] += 1
+    return texts
+
+
 def why_lost(scheduler: PodScheduler, pod: Pod) -> str:
     """Return why there comes no other pod in place of one that is gone; see `ClusterControllers.why_lost`."""
     return NO_CONTROLLER if scheduler.controllers is None else scheduler.controllers.why_lost(pod)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from math import inf
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
 from moorage.cluster import ChangingScheduler, PodScheduler
-from moorage.cluster.lacking_pods import rollouts
-from moorage.controllers.availability import Rollout
+from moorage.cluster.lacking_pods import awaited_pods, rollouts
+from moorage.controllers.availability import Rollout, why_awaited
 from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler.schedule_pods import replica
@@ -29,6 +29,7 @@ from moorage.table import Table, Tabular
 
 from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions
 from .bounds.placement_bound import ASSUMPTIONS, Relaxation, relax
+from .homeless_pods import refused_by_name
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND, PlanStatus
 from .pod_moves import fits_nowhere_else
@@ -134,6 +135,16 @@ class NodesNeeded(Tabular):
     def __bool__(self) -> bool:
         return self.status == FOUND
 
+    def without(self, refused: Mapping[str, str]) -> NodesNeeded:
+        """Return the plan beside pods that the API server refuses, by ``namespace/name`` with its texts."""
+        if not refused:
+            return self
+        count = number_of(len(refused), "pod", "pods")
+        proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
+        unplaced = {**refused, **self.unplaced}
+        bound: dict[str, Any] = {"lower_bound": None, "bound_by": ""}
+        return replace_fields(self, status=IMPOSSIBLE, unplaced=unplaced, proof=proof, **bound)
+
     @property
     def nodes(self) -> int:
         """Number of new nodes."""
@@ -230,14 +241,7 @@ def nodes_needed(
             cheapest = search.cheapest(prices, plan.counts)
             plan = replace_fields(plan, prices=dict(prices), cheapest=cheapest)
     plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
-    if not refused:
-        return plan
-    count = number_of(len(refused), "pod", "pods")
-    proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
-    unplaced = refused | plan.unplaced
-    return replace_fields(
-        plan, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
-    )
+    return plan.without(refused | search.refused(plan.counts))
 
 
 def cheapest_way(
@@ -340,6 +344,7 @@ class _NodeCountSearch:
         self.notes = dict[str, None]()  # in order; what is not known of the new nodes, or to know about them
         self._templates = dict(filter(self._takes_daemons, templates.items()))
         self._trials: dict[tuple[int, ...], dict[str, str]] = {}  # by numbers of new nodes
+        self._refused: dict[tuple[int, ...], dict[str, str]] = {}
 
     def plan(self) -> NodesNeeded:
         """Return the plan."""
@@ -387,6 +392,12 @@ class _NodeCountSearch:
         costs_of = [sum(count * cost for count, cost in zip(way, each, strict=True) if count) for way in ways]
         least, first = min(((round(cost, 9), at) for at, cost in enumerate(costs_of)), default=(inf, 0))
         return self._by_template(ways[first]) if least < inf else None
+
+    def refused(self, counts: Mapping[str, int]) -> dict[str, str]:
+        """Return the pods that the API server refuses once others are on so many new nodes, and its texts."""
+        key = tuple([counts[name] for name in self._templates])
+        self._unplaced(key)
+        return self._refused[key]
 
     def _by_template(self, counts: Sequence[int]) -> dict[str, int]:
         """Return numbers of new nodes by the name of their template; 0 for those that are left out."""
@@ -524,6 +535,7 @@ class _NodeCountSearch:
         result = self._scheduler.run()
         left = {pod.key: AWAITS for pod in pods if pod.key not in result.placements}
         left |= {key: failure.search_message for key, failure in result.unschedulable.items()}
+        left |= {pod.key: why_awaited(pod) for pod in awaited_pods(self._scheduler)}  # they come after others
         return left | {eviction.by: EVICTS for eviction in result.evicted.values()}
 
     def _unplaced(self, counts: Sequence[int]) -> dict[str, str]:
@@ -533,6 +545,7 @@ class _NodeCountSearch:
             with self._scheduler.transaction():
                 _, arrived = self._add_all(counts)
                 self._trials[key] = self._place(arrived, self._pods)
+                self._refused[key] = refused_by_name(self._scheduler) if self._are_queued else {}
         return self._trials[key]
 
     def _grow(self, counts: list[int], costs: Sequence[float] = ()) -> str:

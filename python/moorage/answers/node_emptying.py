@@ -22,7 +22,7 @@ from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.engine.framework.evidence import compared
-from moorage.errors import InputError, number_of
+from moorage.errors import InputError, examples, number_of
 from moorage.kube import Object
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
@@ -166,7 +166,7 @@ class EmptyingPlan(Tabular):
         price_of, notes = node_prices(client, types, groups, nodes)
         known = [price for price in map(price_of, nodes) if price.is_known]
         fields = {key: value for key, value in price_fields(known, len(nodes)).items() if value is not UNSET}
-        return replace(self, notes=tuple(notes), **fields) if known else self
+        return replace(self, notes=(*self.notes, *notes), **fields) if known else self
 
     def obstacle(self) -> str:
         """Return what prevents nodes from being emptied in one line; "" where nothing does."""
@@ -251,11 +251,15 @@ def drain_plan(
     def planned(names: Collection[str], force: bool) -> EmptyingPlan:
         plan = _drain_each if alone else _drain
         with scheduler.transaction():
-            return plan(scheduler, Mover(scheduler, force), [name for name in selected if name in names])
+            mover = Mover(scheduler, force, empties=False)
+            return plan(scheduler, mover, [name for name in selected if name in names])
 
     plan = planned(selected, force)
     if plan:
-        return plan
+        back = [move.pod for move in plan.moves if move.target in plan.nodes]
+        pods = number_of(len(back), "pod tolerates", "pods tolerate")
+        note = f"{pods} unschedulable nodes, and is placed on a drained one: {examples(back, 3)}."
+        return replace(plan, notes=(note,)) if back else plan
 
     def again(names: Collection[str], force: bool) -> Sequence[Blocker]:
         return planned(names if alone else selected, force).blockers

@@ -105,10 +105,12 @@ class Mover:
         In a transaction.
     force : bool
         Whether pods without a controller are evicted; somebody makes them again.
+    empties : bool
+        Whether nodes have to be empty then; else a pod that tolerates a cordon may come back.
     """
 
-    def __init__(self, scheduler: ChangingScheduler, force: bool) -> None:
-        self._scheduler, self._force = scheduler, force
+    def __init__(self, scheduler: ChangingScheduler, force: bool, empties: bool = True) -> None:
+        self._scheduler, self._force, self._empties = scheduler, force, empties
         with scheduler.transaction():
             self._homeless = HomelessPods(scheduler)
 
@@ -175,7 +177,7 @@ class Mover:
             moves.append(Move(old.key, old.spec.node_name, target))
             if old.metadata.uid in own:
                 needs.update(checked_needs(scheduler, new))
-            if scheduler.client.get(Node, target).spec.unschedulable:
+            if self._empties and scheduler.client.get(Node, target).spec.unschedulable:
                 blockers.append(Blocker(old.key, node, TOLERATES, False))
         owned = [*victims, *(pod for pod in gone if pod.metadata.controller() is not None)]
         for each in self._homeless.after(owned, results[-1]) if results else ():
@@ -190,14 +192,13 @@ class Mover:
         return Moved(moves, sorted(blockers, key=lambda blocker: blocker.pod in later), needs)
 
     def _why_left(self, pod: Pod) -> str:
-        """Return why a pod is on its node still, though it was evicted; "" for one that is gone, or takes no
-        room while its controller makes another."""
+        """Return why a pod without a controller is there still, though it was evicted, so that nobody can make
+        it again; "" for any other."""
         stored = find_object(self._scheduler.client, Pod, pod.name, pod.namespace)
-        if stored is None or stored.metadata.uid != pod.metadata.uid:
+        is_there = stored is not None and stored.metadata.uid == pod.metadata.uid
+        if stored is None or not is_there or pod.metadata.controller() is not None:
             return ""
-        if stored.status.phase not in FINISHED:
-            return LOST
-        return FINALIZERS if pod.metadata.controller() is None else ""
+        return FINALIZERS if stored.status.phase in FINISHED else LOST
 
     def _selectors(self) -> BudgetSelectors:
         return BudgetSelectors(self._scheduler.client.list(PodDisruptionBudget)[0])

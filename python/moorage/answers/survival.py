@@ -391,7 +391,7 @@ class _DomainLosses:
 
     def lose(self, names: tuple[str, ...]) -> Loss | None:
         """Lose domains, and return what has no place then; None if everything has one."""
-        nodes = [node for name in names for node in self.domains[name]]
+        nodes = sorted(node for name in names for node in self.domains[name])  # as a selector has them
         moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
         if not moving:
             return None

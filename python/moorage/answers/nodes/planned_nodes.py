@@ -18,6 +18,7 @@ from moorage.kube.model.node import HOSTNAME, POOL
 from moorage.notes import RoutineNote
 
 from ..asked_pods import pending_pods
+from ..homeless_pods import refused_by_name
 from ..new_nodes import AWAITS, NodesNeeded, admitted_pods, asked_pods, cheapest_way
 from ..node_emptying import FOUND, NOT_FOUND
 from ..runs.coming_nodes import ComingNodes, ScaleUpReport, made_ahead
@@ -54,6 +55,7 @@ def planned_nodes(
         with scheduler.transaction():
             report = coming.grow(scheduler, scheduler.run(), scheduler.run)
             left = [pod.key for pod in pending_pods(scheduler)[0] if pod.key not in before]
+            refused = refused_by_name(scheduler)
         nodes = report.up.nodes
         plan = NodesNeeded(
             NOT_FOUND if left else FOUND,
@@ -68,7 +70,8 @@ def planned_nodes(
             in_words=report.text(),
             facts=tuple(report.lines()),
         )
-        return plan if left or not nodes else _with_cheaper(scheduler, report, targets, plan)
+        plan = plan if left or not nodes else _with_cheaper(scheduler, report, targets, plan)
+        return plan.without(refused)
 
 
 def _with_cheaper(

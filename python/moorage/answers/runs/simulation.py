@@ -936,21 +936,27 @@ class SimulationSetup:
         if stages is not None:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
-        done = Simulation(self, scheduler, loop.all(), evicted=self.evicted.copy(), kept=self.kept.copy())
+        done = self._placed(scheduler, loop)
+        if self.coming is not None:
+            done.scale_up = self.coming.grow(scheduler, loop.result, lambda: self._go_on(done, loop))
+        refuse_failing_plugins(scheduler, done.result)
+        return done
 
-        def run() -> ScheduleResult:
-            loop.all()
-            while self._evict_again(done):
-                loop.all()
-            return loop.result
+    def place(self, scheduler: Scheduler) -> None:
+        """Place the pending pods of a scheduler that `make` has returned, as `run` does without new nodes."""
+        refuse_failing_plugins(scheduler, self._placed(scheduler, Loop(scheduler.context)).result)
 
+    def _placed(self, scheduler: Scheduler, loop: Loop) -> Simulation:
+        done = Simulation(self, scheduler, loop.result, evicted=self.evicted.copy(), kept=self.kept.copy())
+        self._go_on(done, loop)
+        return done
+
+    def _go_on(self, done: Simulation, loop: Loop) -> ScheduleResult:
+        """Place pods, and evict those that a drain had to keep, until none can go."""
+        loop.all()
         while self._evict_again(done):
             loop.all()
-        scale_up = None if self.coming is None else self.coming.grow(scheduler, loop.result, run)
-        refuse_failing_plugins(scheduler, done.result)
-        return Simulation(
-            self, scheduler, done.result, evicted=done.evicted, kept=done.kept, scale_up=scale_up
-        )
+        return loop.result
 
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""

@@ -121,7 +121,7 @@ def capacity(  # noqa: PLR0913
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
-    from moorage.answers.runs.simulation import input_warnings, not_asked, refuse_failing_plugins
+    from moorage.answers.runs.simulation import SimulationSetup, not_asked
     from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
 
@@ -131,25 +131,25 @@ def capacity(  # noqa: PLR0913
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
-        loaded = begun(cluster, scheduler_settings(options, cluster))
+        settings = scheduler_settings(options, cluster)
+        loaded = begun(cluster, settings)
         scheduler = loaded.scheduler
         read = read_templates(templates, loaded.completed, options["validate"], options["namespace"])
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
         scheduler.change.apply(read.others)
-        without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
-        for change in requested_changes():
-            without_effect += change.left_as_is(change.make(scheduler, nodes), scheduler)
+        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=loaded)
+        scheduler = setup.make()
         if places_first(options["after_run"]):
-            refuse_failing_plugins(scheduler, scheduler.run())
+            setup.place(scheduler)
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
-        coming = coming_nodes(options, cluster)
+        coming, ahead = coming_nodes(options, cluster), list[str]()
         if coming is not None:
             from moorage.answers.runs.coming_nodes import ahead_of_replicas
 
-            without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
+            ahead = ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:
             answer = scheduler.ask.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
@@ -161,9 +161,8 @@ def capacity(  # noqa: PLR0913
             else []
         )
         alone = {} if gang else {pod.key: scheduler.ask.capacity(pod).count for pod in others}
-    warnings = [*input_warnings(cluster, loaded), *without_effect, *read.warnings]
-    warnings += template_warnings(scheduler.client)
-    warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
+    warnings = [*setup.warnings, *ahead, *read.warnings, *template_warnings(scheduler.client)]
+    warnings += template_group_warnings(scheduler, pods, gang)
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
     unasked = not_asked(cluster, scheduler, candidates)
@@ -233,7 +232,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     Exit codes: 0 if it ran; 2 for bad input.
     """
     from moorage.answers.nodes.measured_use import forget_metrics, stray_metrics
-    from moorage.answers.runs.simulation import SimulationSetup, not_asked, refuse_failing_plugins
+    from moorage.answers.runs.simulation import SimulationSetup, not_asked
 
     from .nodes_output import write_nodes, write_uses
 
@@ -252,7 +251,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
         if is_run := places_first(options["after_run"]):
-            refuse_failing_plugins(scheduler, scheduler.run())
+            setup.place(scheduler)
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""

@@ -372,7 +372,7 @@ def _answer(
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.runs.pod_templates import read_templates
-    from moorage.answers.runs.simulation import not_asked, refuse_failing_plugins
+    from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.lacking_pods import with_objects
     from moorage.kube.workloads.input_facts import told_facts
@@ -388,7 +388,7 @@ def _answer(
         scheduler.change.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
-            refuse_failing_plugins(scheduler, scheduler.run())
+            setup.place(scheduler)
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         coming = coming_nodes(options, cluster, drained is not None) if "autoscale" in options else None

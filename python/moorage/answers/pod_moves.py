@@ -111,6 +111,8 @@ class Mover:
 
     def __init__(self, scheduler: ChangingScheduler, force: bool, empties: bool = True) -> None:
         self._scheduler, self._force, self._empties = scheduler, force, empties
+        if scheduler.controllers is not None:
+            scheduler.controllers.budgets.look_ahead()
         with scheduler.transaction():
             self._homeless = HomelessPods(scheduler)
 
@@ -192,8 +194,8 @@ class Mover:
         return Moved(moves, sorted(blockers, key=lambda blocker: blocker.pod in later), needs)
 
     def _why_left(self, pod: Pod) -> str:
-        """Return why a pod without a controller is there still, though it was evicted, so that nobody can make
-        it again; "" for any other."""
+        """Return why a pod without a controller is there still, though it was evicted, so that nobody can
+        make it again; "" for any other."""
         stored = find_object(self._scheduler.client, Pod, pod.name, pod.namespace)
         is_there = stored is not None and stored.metadata.uid == pod.metadata.uid
         if stored is None or not is_there or pod.metadata.controller() is not None:

@@ -364,6 +364,8 @@ class _DomainLosses:
 
     def __post_init__(self) -> None:
         scheduler = self.scheduler
+        if scheduler.controllers is not None:
+            scheduler.controllers.budgets.look_ahead()
         self._homeless = HomelessPods(scheduler)
         self._workloads = workloads_of(scheduler.client)
         self._is_asked = asked_about(scheduler, self.question.only)

@@ -105,6 +105,11 @@ class DisruptionController(SavedFields):
                 (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
             )
 
+    def look_ahead(self) -> None:
+        """Build the index of the pods, before transactions that are undone: it would be undone with each."""
+        if self.has_budgets:
+            self._pods.by_index(LABEL, "")
+
     def work(self) -> None:
         """Write the statuses that have changed."""
         changed, self.changed = self.changed, {}

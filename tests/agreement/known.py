@@ -16,5 +16,5 @@ class Known(NamedTuple):
 
 _LINES = tomllib.loads((Path(__file__).parent / "known.toml").read_text())
 KNOWN = {name: Known(**line) for name, line in _LINES.items()}
-MOST = 3
+MOST = 2
 """How many there are at most. The number only falls."""

@@ -291,10 +291,7 @@ def later_workload(asking: Asking) -> None:
 def _new_only(asking: Asking, checked: Answer, new_only: Answer) -> None:
     """Where the cluster passes as it is, all that fails after a change is new."""
     if asking.ask("check").get("passed"):
-        waited = any(row["waitedBefore"] for row in checked.get("findings", ()))
-        told = (checked, verdict(checked)), (new_only, verdict(new_only))
-        known = "pending-before" if waited else ""
-        asking.expect(verdict(checked) == verdict(new_only), "new-only", *told, known=known)
+        asking.same("new-only", checked, new_only, verdict)
 
 
 def _change(asking: Asking, new: Object, what: str) -> None:

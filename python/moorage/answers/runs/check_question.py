@@ -124,6 +124,9 @@ class CheckQuestion:
             setup, waiting = self._setup(settings)
             stages()
             done = setup.run(stages, attempts.over)
+            if self.new_only and waiting & done.lacking.keys():
+                before = SimulationSetup(self.before, settings, coming=self.coming).run()
+                waiting &= before.lacking.keys()  # others lack what the change took
         else:
             from .comparison import compare_releases, sides_of_upgrade
             from .upgrade_effects import touched_objects
@@ -196,7 +199,7 @@ class CheckQuestion:
     def _begun(self, settings: Mapping[str, Any]) -> LoadedCluster:
         return begin(self.before, settings, prepared=self.prepared)
 
-    def _setup(self, settings: Mapping[str, Any]) -> tuple[SimulationSetup, Collection[str]]:
+    def _setup(self, settings: Mapping[str, Any]) -> tuple[SimulationSetup, set[str]]:
         """Return the cluster with the changes, and what was waiting before them."""
         earlier = self._begun(settings)
         loaded = earlier if self.after is self.before else begin(self.after, settings, earlier)

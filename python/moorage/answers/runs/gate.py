@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -298,10 +298,8 @@ def judge(
 def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[PodsAlike, bool]]:
     """Yield the pods without a node by workload and reason, and whether they were waiting before."""
     parts: dict[bool, list[PodOutcome]] = {False: [], True: []}
-    for outcome in simulation.outcomes:
-        if outcome.status not in (PLACED, REPLACED) and not outcome.is_leaving:
-            waited = outcome.key in waiting and not simulation.is_remade(outcome.pod)
-            parts[waited].append(outcome)
+    for outcome in chain.from_iterable(simulation.lacking.values()):
+        parts[outcome.key in waiting and not simulation.is_remade(outcome.pod)].append(outcome)
     for waited, outcomes in parts.items():
         yield from ((group, waited) for group in group_outcomes(outcomes))
 

@@ -325,6 +325,12 @@ class Simulation(Struct, dict=True):
         return [*known, *self._not_simulated(), *self._not_rolled_out({each.key for each in known})]
 
     @cached_property
+    def lacking(self) -> dict[str, list[PodOutcome]]:
+        """The outcomes of the pods that should run and do not, by `PodOutcome.key`."""
+        outcomes = (each for each in self.outcomes if each.status not in (PLACED, REPLACED))
+        return grouped((each.key, each) for each in outcomes if not each.is_leaving)
+
+    @cached_property
     def bound(self) -> list[PodOutcome]:
         """The pods that had a node before the run and are there still, of which there is no other outcome."""
         known = {outcome.pod.key for outcome in self.outcomes}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.agreement.clusters import Cluster, fixed
 from tests.agreement.drawing import draw
@@ -15,6 +18,7 @@ from tests.agreement.known import KNOWN, MOST
 from tests.agreement.relation import RELATIONS
 from tests.house.source import ROOT
 
+T = TypeVar("T")
 SEED = 0
 DRAWN = 14
 SHARE = 5
@@ -23,6 +27,24 @@ OF_POOLS = ["planned-nodes", "price-of-a-node", "explained-pods"]
 """What is asked of a cluster with NodePools: each question looks at hundreds of types."""
 OF_FIXED = [*OF_POOLS, "planned-drain", "later-workload", "nothing-helps", "offered-by-explain"]
 FIXED = {cluster.name: cluster for cluster in fixed()}
+
+
+QUICK = (
+    "behind_an_unready_pod",
+    "etcd_quorum_guard",
+    "job_that_may_not_fail",
+    "openshift_insights",
+    "ordered_set_waits",
+    "selected_zone_without_gpu",
+    "spread_without_gpu",
+    "zero_or_max",
+)
+
+
+def by_day(clusters: Iterable[T], *quick: T) -> Iterator[ParameterSet]:
+    """Yield clusters as parameters of a test; those that are not quick are asked by night."""
+    for each in clusters:
+        yield pytest.param(each, marks=() if each in quick else pytest.mark.nightly)
 
 
 def agree(cluster: Cluster, folder: Path, names: list[str]) -> None:
@@ -38,21 +60,17 @@ def some(number: int) -> list[str]:
     return [name for at, name in enumerate(RELATIONS) if (at + number) % SHARE == 0]
 
 
-# By day as soon as all of them agree.
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", range(DRAWN))
+@pytest.mark.parametrize("number", by_day(range(DRAWN), 3, 8))
 def test_drawn_clusters(number: int, tmp_path: Path) -> None:
     agree(draw(SEED, number), tmp_path, some(number))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("name", by_day(FIXED, *QUICK))
 def test_fixed_clusters(name: str, tmp_path: Path) -> None:
     agree(FIXED[name], tmp_path, OF_FIXED)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", range(len(DUMPS)))
+@pytest.mark.parametrize("number", by_day(range(len(DUMPS)), 2))
 def test_shares_of_dumps(number: int, tmp_path: Path) -> None:
     agree(share(SEED, number), tmp_path, some(number))
 

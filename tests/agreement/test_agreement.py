@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.agreement.clusters import Cluster, fixed
 from tests.agreement.drawing import draw
@@ -41,10 +40,9 @@ QUICK = (
 )
 
 
-def by_day(clusters: Iterable[T], *quick: T) -> Iterator[ParameterSet]:
-    """Yield clusters as parameters of a test; those that are not quick are asked by night."""
-    for each in clusters:
-        yield pytest.param(each, marks=() if each in quick else pytest.mark.nightly)
+def by_day(clusters: Iterable[T], *quick: T) -> list[Any]:
+    """Return clusters as parameters of a test; those that are not quick are asked by night."""
+    return [pytest.param(each, marks=() if each in quick else pytest.mark.nightly) for each in clusters]
 
 
 def agree(cluster: Cluster, folder: Path, names: list[str]) -> None:

@@ -398,7 +398,7 @@ class Simulation(Struct, dict=True):
     def _not_rolled_out(self, known: Sequence[PodOutcome]) -> Iterator[PodOutcome]:
         """Yield an outcome for each pod on a node, of no other outcome, whose workload has another template
         that nobody rolls out; of a workload without such pods one that stands for it."""
-        old = {self.workloads.of(one.pod): one for one in self.refused if one.is_old_template}
+        old = {self.workloads.of(each.pod): each for each in self.refused if each.is_old_template}
         why = {workload: refusal.message for workload, refusal in old.items()}
         lacking = {each.workload for each in known if each.status not in (PLACED, REPLACED)}
         why |= {workload: NOT_READY for workload in self._stalled() if workload not in lacking}

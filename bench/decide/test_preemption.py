@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.preempt.preemptor import Preemptor
+from moorage.answers.explain.examine_preemption import examine_preemption
 from moorage.engine.preemption.dry_run import PreemptionDryRuns
-from moorage.engine.scheduler.cycle.examine import examine_preemption
 from moorage.engine.scheduler.place import Placing
 from moorage.kube import (
     Affinity,

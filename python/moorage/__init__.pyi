@@ -15,6 +15,8 @@ from .answers.scheduler import Scheduler as Scheduler
 from .answers.scheduler_questions import Questions as Questions
 from .cluster.change import Change as Change
 from .cluster.cluster_changes import ClusterChanges as ClusterChanges
+from .cluster.examine import Examination as Examination
+from .cluster.examine import Feasibility as Feasibility
 from .cluster.lacking_pods import expanded as expanded
 from .controllers import PodTimes as PodTimes
 from .controllers import Rollout as Rollout
@@ -46,8 +48,6 @@ from .engine.framework.plugin_registry import Registry as Registry
 from .engine.framework.status import CycleState as CycleState
 from .engine.plugins.registry import default_profile as default_profile
 from .engine.scheduler import Profile as Profile
-from .engine.scheduler.cycle.results import Examination as Examination
-from .engine.scheduler.cycle.results import Feasibility as Feasibility
 from .engine.scheduler.cycle.results import ScheduleResult as ScheduleResult
 from .engine.scheduler.schedule_pods import Preemption as Preemption
 from .errors import InputError as InputError

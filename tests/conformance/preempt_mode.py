@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.doors.engine import examine_preemption, schedule_one
+from tests.doors.answers import examine_preemption
+from tests.doors.engine import schedule_one
 
 from .world import World
 

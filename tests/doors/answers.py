@@ -12,28 +12,38 @@ from moorage.answers.bounds import highs_process as highs_process
 from moorage.answers.bounds.linear_program import Rows as Rows
 from moorage.answers.bounds.linear_program import solve as solve
 
-# A limit of the search is lowered to what a test can reach.
-from moorage.answers.explain import device_changes as device_changes
-
 # What is remembered of equal pods, compared with tries of each; the tries are counted.
 from moorage.answers.explain import explain_group as explain_group
-from moorage.answers.explain.changes import with_label as with_label
 
-# Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
-from moorage.answers.explain.constraints import pod_constraints as pod_constraints
-
-# Which rules leave too few devices on one node, where the text sums up all of them.
-from moorage.answers.explain.device_changes import lacking_requests as lacking_requests
+# Who would be evicted, without evicting.
+from moorage.answers.explain.examine_preemption import examine_preemption as examine_preemption
 
 # The document of explanations that a test makes in Python.
 from moorage.answers.explain.explain_document import ChangeDocument as ChangeDocument
 from moorage.answers.explain.explain_document import document as document
 
+# Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
+from moorage.answers.explain.find_conflicts import pod_constraints as pod_constraints
+
 # Constraints are dropped on the probe that explanations use.
 from moorage.answers.explain.probe import Probe as Probe
 
+# How many devices each rule of a request leaves, without a pod.
+from moorage.answers.explain.request_survey import DeviceSurvey as DeviceSurvey
+from moorage.answers.explain.request_survey import RequestSurvey as RequestSurvey
+from moorage.answers.explain.request_survey import has_capacity as has_capacity
+
+# A limit of the search is lowered to what a test can reach.
+from moorage.answers.explain.rules import devices as devices
+
+# Which rules leave too few devices on one node, where the text sums up all of them.
+from moorage.answers.explain.rules.devices import lacking_requests as lacking_requests
+
 # The type of the evidence whose numbers are recomputed from objects.
-from moorage.answers.explain.room_evidence import RoomEvidence as RoomEvidence
+from moorage.answers.explain.rules.room import RoomEvidence as RoomEvidence
+
+# A label of a node, for changes that are tried.
+from moorage.answers.explain.rules.selection import with_label as with_label
 
 # The decisions of this run are counted, and compared with those of a whole one.
 from moorage.answers.explain.situations import Turns as Turns

@@ -1,5 +1,10 @@
 """What tests need of the inside of cluster."""
 
+# Texts of amounts, resource by resource.
+from moorage.cluster.amounts import compared as compared
+from moorage.cluster.amounts import offered as offered
+from moorage.cluster.amounts import readable as readable
+
 # Which controller of volumes options ask for.
 from moorage.cluster.cluster_setup import ClusterOptions as ClusterOptions
 
@@ -10,6 +15,19 @@ from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
 # A cordon, for changes that are tried.
 from moorage.cluster.node_changes import with_cordon as with_cordon
+
+# How a request is lowered: where, by how much, and that the rest of the pod stays.
+from moorage.cluster.requirements import drop_request as drop_request
+from moorage.cluster.requirements import effective_request as effective_request
+
+# A selector is taken apart as conflicts need it; a pod tolerates one more taint.
+from moorage.cluster.requirements import finer_constraints as finer_constraints
+from moorage.cluster.requirements import lower as lower
+
+# Constraints are dropped one by one, to see that the changes of an explanation are all there are.
+from moorage.cluster.requirements import term_constraints as term_constraints
+from moorage.cluster.requirements import tolerate as tolerate
+from moorage.cluster.requirements import toleration_of as toleration_of
 
 # Each verb of a change, for pages that know them.
 from moorage.cluster.verbs import BY_NAME as BY_NAME

@@ -215,12 +215,7 @@ from moorage.engine.devices.device_pools import SliceKinds as SliceKinds
 from moorage.engine.devices.device_pools import properties_of as properties_of
 from moorage.engine.devices.device_pools import selects as selects
 from moorage.engine.devices.device_properties import CapacityError as CapacityError
-
-# Attributes as the slow twin of the search compares them.
-from moorage.engine.devices.device_properties import comparable_value as comparable_value
 from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
-from moorage.engine.devices.device_properties import find_attribute as find_attribute
-from moorage.engine.devices.device_properties import has_capacity as has_capacity
 from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value
@@ -281,11 +276,6 @@ from moorage.engine.framework.events import of_class as of_class
 from moorage.engine.framework.events import on as on
 from moorage.engine.framework.events import pod_labels as pod_labels
 from moorage.engine.framework.events import queue_if as queue_if
-
-# Texts of amounts, resource by resource.
-from moorage.engine.framework.evidence import compared as compared
-from moorage.engine.framework.evidence import offered as offered
-from moorage.engine.framework.evidence import readable as readable
 
 # Scores of each plugin, with texts of errors.
 from moorage.engine.framework.extension_points import NodePluginScores as NodePluginScores
@@ -406,19 +396,6 @@ from moorage.engine.preemption.eviction_units import units_by_importance as unit
 from moorage.engine.preemption.eviction_units import violations as violations
 from moorage.engine.preemption.eviction_units import why_not_eligible as why_not_eligible
 
-# How a request is lowered: where, by how much, and that the rest of the pod stays.
-from moorage.engine.requirements import drop_request as drop_request
-from moorage.engine.requirements import effective_request as effective_request
-
-# A selector is taken apart as conflicts need it; a pod tolerates one more taint.
-from moorage.engine.requirements import finer_constraints as finer_constraints
-from moorage.engine.requirements import lower as lower
-
-# Constraints are dropped one by one, to see that the changes of an explanation are all there are.
-from moorage.engine.requirements import term_constraints as term_constraints
-from moorage.engine.requirements import tolerate as tolerate
-from moorage.engine.requirements import toleration_of as toleration_of
-
 # Limits are lowered; placements that are tried are noted.
 from moorage.engine.scheduler import group_attempt as group_attempt
 from moorage.engine.scheduler import group_batch as group_batch
@@ -450,9 +427,6 @@ from moorage.engine.scheduler.cycle.engine import Engine as Engine
 
 # Which engine has its turn, as vectors say it.
 from moorage.engine.scheduler.cycle.engine import Rotation as Rotation
-
-# Who would be evicted, without evicting.
-from moorage.engine.scheduler.cycle.examine import examine_preemption as examine_preemption
 
 # Scores of extenders are noted for vectors.
 from moorage.engine.scheduler.cycle.extended_search import ExtendedSearch as ExtendedSearch

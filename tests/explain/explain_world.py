@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.doors import answers
-from tests.doors.engine import PodGates, effective_request
+from tests.doors.cluster import effective_request
+from tests.doors.engine import PodGates
 from tests.make import ZONE, container, node, pod, port
 
 from moorage import Explanation, Scheduler

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
-from tests.doors.answers import device_changes, lacking_requests
+from tests.doors.answers import devices as device_rules
+from tests.doors.answers import lacking_requests
 from tests.house.source import ROOT
 from tests.make import node, pod
 
@@ -217,7 +218,7 @@ def test_the_random_clusters_have_all_kinds_of_changes() -> None:
 @pytest.mark.parametrize("more", [0, 1])
 def test_so_many_classes_with_enough_devices_are_tried(more: int) -> None:
     """A class whose devices are all in use does not count."""
-    names = [f"b{at:02}" for at in range(device_changes.MOST_CLASSES - 2 + more)]  # beside gpu and other
+    names = [f"b{at:02}" for at in range(device_rules.MOST_CLASSES - 2 + more)]  # beside gpu and other
     found = explained(
         claim("c", [request("r", 1, deviceClassName="wrong")]),
         device_class("a-used", f'{MODEL} == "u"'),
@@ -225,12 +226,12 @@ def test_so_many_classes_with_enough_devices_are_tried(more: int) -> None:
         resource_slice("a", [device("u0", {"model": "u"})]),
         holding("one", "u0", node="a"),
     )
-    tried = {*[*names, "gpu", "other"][: device_changes.MOST_CLASSES]}
+    tried = {*[*names, "gpu", "other"][: device_rules.MOST_CLASSES]}
     assert {change.values["to"] for change in found.changes if change.kind == "device-class"} == tried
 
 
 def test_a_class_whose_devices_break_a_constraint_is_not_tried() -> None:
-    mixed = [f"a{at:02}" for at in range(device_changes.MOST_CLASSES)]
+    mixed = [f"a{at:02}" for at in range(device_rules.MOST_CLASSES)]
     found = explained(
         claim("c", [request("r", 2, deviceClassName="wrong")], [{"matchAttribute": f"{DRIVER}/model"}]),
         *(device_class(name, f'{MODEL} in ["u", "v"]') for name in mixed),

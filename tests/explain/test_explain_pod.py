@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import job, machine, replicas
 from tests.core.make import pinned
-from tests.doors.engine import UNSCHEDULABLE, finer_constraints, schedule_one, term_constraints
+from tests.doors.cluster import finer_constraints, term_constraints
+from tests.doors.engine import UNSCHEDULABLE, schedule_one
 from tests.make import ZONE, Json, make, node, pod, port
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 

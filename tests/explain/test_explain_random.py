@@ -9,10 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.doors.answers import Probe, pod_constraints, with_label
-from tests.doors.cluster import with_cordon
-from tests.doors.engine import (
-    NativePlugin,
-    PodGates,
+from tests.doors.cluster import (
     drop_request,
     effective_request,
     finer_constraints,
@@ -20,7 +17,9 @@ from tests.doors.engine import (
     term_constraints,
     tolerate,
     toleration_of,
+    with_cordon,
 )
+from tests.doors.engine import NativePlugin, PodGates
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage import default_profile

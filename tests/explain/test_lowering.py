@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.doors.engine import PodGates, drop_request, effective_request, lower
+from tests.doors.cluster import drop_request, effective_request, lower
+from tests.doors.engine import PodGates
 from tests.explain.explain_world import random_pod
 from tests.make import container, node, pod
 

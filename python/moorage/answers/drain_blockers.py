@@ -23,7 +23,7 @@ from moorage.cluster.helpful_changes import (
     write,
 )
 from moorage.cluster.node_changes import NodeCopies
-from moorage.engine.requirements import changed_field
+from moorage.cluster.requirements import changed_field
 from moorage.grouped import grouped
 from moorage.kube import (
     Deployment,

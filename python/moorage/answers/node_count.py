@@ -14,9 +14,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.evidence import compared
+from moorage.cluster.amounts import compared
+from moorage.cluster.requirements import POD_TERMS, hard_spreads, pod_terms
 from moorage.engine.plugins.node_resources import INSUFFICIENT
-from moorage.engine.requirements import POD_TERMS, hard_spreads, pod_terms
 from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE

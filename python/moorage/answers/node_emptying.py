@@ -17,11 +17,11 @@ from moorage.autoscalers.group_settings import NodeGroup
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.cluster.amounts import compared
 from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
-from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Object
 from moorage.kube.admission.request import RefusedError

@@ -40,9 +40,9 @@ from .asked_pods import (
     reason_not_scheduled,
     store_with_claims,
 )
-from .explain.claim_explanations import PodClaims
-from .explain.device_changes import lacking_requests
 from .explain.explain_group import GroupTrial
+from .explain.pod_claims import PodClaims
+from .explain.rules.devices import lacking_requests
 
 FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""

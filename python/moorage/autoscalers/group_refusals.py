@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from moorage.cluster import PodScheduler
+from moorage.cluster.amounts import asked_by
 from moorage.cluster.helpful_changes import (
     HelpfulChange,
     Kind,
@@ -24,8 +25,7 @@ from moorage.cluster.helpful_changes import (
     of_settings,
     tried,
 )
-from moorage.engine.framework.evidence import asked_by
-from moorage.engine.requirements import changed_field, whole
+from moorage.cluster.requirements import changed_field, whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 

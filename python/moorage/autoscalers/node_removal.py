@@ -28,8 +28,8 @@ from moorage.cluster.helpful_changes import (
     tried_text,
     write,
 )
+from moorage.cluster.requirements import changed_field
 from moorage.document import Document
-from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of, no_node
 from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from moorage._core.base.resources import PodGates
 from moorage.cluster import PodScheduler
+from moorage.cluster.amounts import asked_by, offered
 from moorage.cluster.helpful_changes import (
     HelpfulChange,
     Kind,
@@ -28,8 +29,7 @@ from moorage.cluster.helpful_changes import (
     tried,
     tried_text,
 )
-from moorage.engine.framework.evidence import asked_by, offered
-from moorage.engine.requirements import changed_field, drop_request, whole
+from moorage.cluster.requirements import changed_field, drop_request, whole
 from moorage.errors import either, shorten
 from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.kube.model.autoscaling import NodeClaimRequirement

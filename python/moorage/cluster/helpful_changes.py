@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
-from moorage.engine.framework.evidence import offered, quantity_text
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
-from moorage.engine.requirements import (
+from moorage.cluster.amounts import offered, quantity_text
+from moorage.cluster.requirements import (
     Constraint,
     effective_request,
     finer_constraints,
@@ -30,6 +29,7 @@ from moorage.engine.requirements import (
     tolerate,
     toleration_of,
 )
+from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.kube import Deployment, Object, Pod, Taint
 from moorage.kube.model.node import is_of_a_moment
 from moorage.store import ObjectClient, find_object

@@ -26,8 +26,7 @@ from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import default_profile, read_configuration
 from moorage.engine.scheduler.cycle.binding_cycle import threads_for
 from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
-from moorage.engine.scheduler.cycle.examine import examine, first_feasible
-from moorage.engine.scheduler.cycle.results import Decision, Examination, Feasibility, ScheduleResult
+from moorage.engine.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of, time_of
 from moorage.engine.scheduler.place_group import group_warnings
@@ -52,6 +51,7 @@ from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import ObjectClient, ObjectStore
 
 from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
+from .examine import Examination, Feasibility, examine, first_feasible
 
 if TYPE_CHECKING:
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import group_by_verdict
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.examine import score_rows
 from moorage.engine.extenders import extender_wire as wire
 from moorage.engine.framework import CycleState, PreFilterRun, Status
 from moorage.engine.framework.extension_points import StatusError
@@ -22,7 +23,6 @@ from moorage.engine.framework.preempt_handle import PreemptHandle
 from moorage.engine.preemption.dry_run import DryRunAttempt
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import score_rows
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.errors import InputError, MoorageError
 from moorage.kube import Pod

@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.examine import Examination
 from moorage.engine.cache import SchedulerCache
-from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import CacheError
 from moorage.kube import Node, Object, Pod
 from moorage.kube.workloads.ownership import FINISHED

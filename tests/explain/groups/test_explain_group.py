@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.answers import explain_group
-from tests.doors.engine import effective_request, lower
+from tests.doors.cluster import effective_request, lower
 from tests.make import ZONE, node
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -496,7 +496,7 @@ def made(one: Scheduler, explained: Any, offered: Any) -> None:
     """Make a change in the cluster itself."""
     store = store_of(one)
     if offered.kind == "add-node":
-        one.change.add_nodes(offered.values["nodes"], offered.values["like"])
+        one.change.add_nodes(offered.values.get("nodes", 1), offered.values["like"])
     elif offered.kind == "min-count":
         old = store.get(PodGroup, "g", "default")
         new = gang("g", int(offered.values["to"]))

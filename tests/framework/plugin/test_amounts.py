@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import compared, offered, readable
+from tests.doors.cluster import compared, offered, readable
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.twins.preemption_world import World, worlds
-from tests.doors.engine import examine_preemption, schedule_one
+from tests.doors.answers import examine_preemption
+from tests.doors.engine import schedule_one
 from tests.framework.make import make
 from tests.make import node, pod
 from tests.preemption.test_eviction_units import group, of

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pinned
-from tests.doors.engine import examine_preemption, place, schedule_one
+from tests.doors.answers import examine_preemption
+from tests.doors.engine import place, schedule_one
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import node, pod, port
 from tests.scheduler.make import events, scheduler_with

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
+from tests.doors.answers import examine_preemption
 from tests.doors.engine import (
     BIND_COMPLETED,
     ClaimPlugin,
     NodeVolumeLimits,
-    examine_preemption,
     schedule_one,
     sources_of,
     uses_volumes,

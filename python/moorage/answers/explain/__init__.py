@@ -1,7 +1,7 @@
 """Explanations: why a pod fits nowhere, and the changes with which it would fit."""
 
 from moorage.cluster.helpful_changes import HelpfulChange as HelpfulChange
-from moorage.engine.requirements import Constraint as Constraint
+from moorage.cluster.requirements import Constraint as Constraint
 
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation

@@ -3,215 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.decide.decider import count_verdicts
+from moorage.cluster.examine import Examination, score_rows
 from moorage.engine.framework import (
     MAX_NODE_SCORE,
     Code,
     CycleState,
     FilterPlugin,
-    Plugin,
     PreFilterRun,
     Status,
 )
 from moorage.engine.framework.evidence import (
     Evidence,
-    Fact,
     FindEvidence,
-    Need,
     RejectedPod,
     Rows,
-    merge_evidence,
 )
 from moorage.engine.framework.handle import Extender
-from moorage.engine.framework.in_tree_plugins import NativePlugin
-from moorage.engine.framework.interface import EvidencePlugin
-from moorage.engine.plugins.node_affinity_and_taints import (
-    UNSCHEDULABLE,
-    NodeAffinity,
-    NodeDeclaredFeatures,
-    NodeName,
-    NodeUnschedulable,
-    TaintToleration,
-    requirement_text,
-)
-from moorage.engine.plugins.node_resources import ANY_IP, HostPort, NodePorts, NodeResourcesFit, has_conflict
-from moorage.engine.requirements import (
-    distinct,
-    made_for,
-    port_text,
-    required_terms,
-    requirements_of,
-    untolerated,
-)
 from moorage.engine.scheduler.cycle.diagnosis import Diagnosis
-from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import score_rows
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
-from moorage.engine.scheduler.cycle.results import Examination
-from moorage.errors import ExtenderError, nearest
-from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorTerm, Pod
+from moorage.errors import ExtenderError
+from moorage.kube import Node, Pod
 
 from .probe import Probe
-from .room_evidence import room_evidence
-
-# ---- filters that look at each node alone: name, labels, features, host ports, taints ----------------------
-
-NO_TERMS = "terms (required node affinity has none)"
-EMPTY_TERM = "(an empty term matches no node)"
-BY_PROFILE = "addedAffinity of the profile"
-
-
-def name_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
-    """Return the function that says which node a pod names."""
-    return lambda rows, status: [Need("node-name", inquiry.pod.spec.node_name, nodes=len(rows))]
-
-
-def selection_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
-    """Return the function that finds the requirements on labels and names that nodes do not meet."""
-    selector, only = inquiry.pod.spec.node_selector or {}, made_for(inquiry.pod)
-    plugin = plugins[NodeAffinity.name]
-    added = plugin.added.required if isinstance(plugin, NodeAffinity) and plugin.added else None
-    own, enforced = required_terms(inquiry.pod.spec), None if added is None else added.node_selector_terms
-    terms = [*(own or ()), *(enforced or ())]
-    keys = {*selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
-    reads_names = any(term.match_fields for term in terms)
-    unmet_own, unmet_enforced = _unmet(own), _unmet(enforced)
-    state = inquiry.search.state
-
-    @cache
-    def absent(key: str, value: str) -> str:
-        values = {node.metadata.labels.get(key) for node in state.table.objects if node is not None}
-        known = [f"{key}={each}" for each in values if each is not None]
-        return "" if value in values else f"no node has it{nearest(f'{key}={value}', known)}"
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        for row, nodes in ((row, 1) for row in rows.tolist()) if reads_names else inquiry.alike(rows, keys):
-            node = inquiry.node(row)
-            labels = node.metadata.labels
-            unmet = {
-                f"{key}={value}": absent(key, value)
-                for key, value in selector.items()
-                if labels.get(key) != value
-            }
-            unmet |= dict.fromkeys(unmet_own(node), "")
-            if only is not None and only.about != node.name:
-                yield replace(only, nodes=nodes)
-            else:
-                for text, how in unmet.items():
-                    yield Need("label", text, how, values={"byProfile": False}, nodes=nodes)
-            for text in dict.fromkeys(unmet_enforced(node)):
-                yield Need("label", text, BY_PROFILE, values={"byProfile": True}, nodes=nodes)
-
-    return find
-
-
-def feature_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
-    """Return the function that finds the features that nodes do not declare."""
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        declared = Counter(inquiry.node(row).status.declared_features for row in rows.tolist())
-        for features, nodes in declared.items():
-            for feature in inquiry.state.shape.features:
-                if feature not in features:
-                    yield Need("feature", feature, nodes=nodes)
-
-    return find
-
-
-def _unmet(terms: Sequence[NodeSelectorTerm] | None) -> Callable[[Node], list[str]]:
-    """Return the function that finds the requirements that a node does not meet; of several terms, those of
-    the term with the fewest."""
-    matchers = None if terms is None else [_matchers(term) for term in terms]
-
-    def unmet(node: Node) -> list[str]:
-        if matchers is None:
-            return []
-        lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in matchers]
-        return min(lacking, key=len, default=[NO_TERMS])
-
-    return unmet
-
-
-def _matchers(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
-    """Return the requirements of a term, each on its own: its text, and what it matches."""
-    alone = [NodeSelectorTerm(match_expressions=(requirement,)) for requirement in term.match_expressions]
-    alone += [NodeSelectorTerm(match_fields=(requirement,)) for requirement in term.match_fields]
-    if not alone:
-        return [(EMPTY_TERM, NodeSelectorMatcher(NodeSelector()))]
-    matchers = [NodeSelectorMatcher(NodeSelector(node_selector_terms=(term,))) for term in alone]
-    return list(zip(map(requirement_text, requirements_of(term)), matchers, strict=True))
-
-
-def port_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
-    """Return the function that finds the host ports of the pod that are not free, and the pods that hold
-    them."""
-    state, host_network = inquiry.search.state, inquiry.pod.spec.host_network
-    names, everywhere = state.symbols.names, state.symbols.intern(ANY_IP)
-    wanted = distinct(inquiry.state.shape.ports)
-
-    def text_of(port: HostPort) -> str:
-        return port_text((names[port[0]] or "", names[port[1]] or "", port[2]))
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        for row in rows.tolist():
-            there = [(pod, "") for pod in inquiry.pods_on(row)]
-            there += [(pod, ", nominated to the node") for pod in inquiry.nominated_on(row)]
-            used = [
-                (pod.key, held, nominated)
-                for pod, nominated in there
-                for held in distinct(state.classes.shape_of(state.classes.intern(pod)).ports)
-            ]
-            for port in wanted:
-                if any(has_conflict(port, held, everywhere) for _, held, _ in used):
-                    of = "hostNetwork" if host_network else ""
-                    yield Need("host-port", text_of(port), of, values={"hostNetwork": host_network})
-            for key, held, nominated in used:
-                if any(has_conflict(port, held, everywhere) for port in wanted):
-                    values = {"port": text_of(held), "isNominated": bool(nominated)}
-                    yield Fact("pod", key, f"host port {text_of(held)}{nominated}", values=values)
-
-    return find
-
-
-def taint_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
-    """Return the function that finds the taints and cordons for which TaintToleration and NodeUnschedulable
-    reject nodes."""
-    having = inquiry.state.shape.tolerations
-    by_taint, by_cordon = (plugin.name in plugins for plugin in (TaintToleration, NodeUnschedulable))
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        specs = (inquiry.node(row).spec for row in rows.tolist())
-        alike = Counter((by_taint and spec.taints, by_cordon and spec.unschedulable) for spec in specs)
-        for (taints, is_cordoned), nodes in alike.items():
-            for taint in untolerated(having, taints or (), is_cordoned):
-                name = taint.text
-                words = f"cordoned ({name})" if taint == UNSCHEDULABLE else f"untolerated taint {name}"
-                yield Need("toleration", name, words=words, nodes=nodes)
-
-    return find
-
+from .rules.all_rules import finder_of
+from .rules.merge_evidence import merge_evidence
 
 # ---- verdicts of all filters -------------------------------------------------------------------------------
-
-NATIVE: dict[str, Callable[[Mapping[str, Plugin], RejectedPod], FindEvidence]] = {
-    NodeUnschedulable.name: taint_evidence,
-    TaintToleration.name: taint_evidence,
-    NodeName.name: name_evidence,
-    NodeAffinity.name: selection_evidence,
-    NodePorts.name: port_evidence,
-    NodeResourcesFit.name: room_evidence,
-    NodeDeclaredFeatures.name: feature_evidence,
-}
-"""What finds the evidence of filters that compare a node alone, in the core. Filters with the same function
-are asked together."""
 
 
 class FilterVerdicts(Struct, frozen=True):
@@ -235,8 +60,8 @@ class EvidenceSearch:
 
     Parameters
     ----------
-    engine : Engine
-        Over the state of the cluster in which the pod is explained.
+    probe : Probe
+        Of the pod, in the cluster in which it is explained.
     state : CycleState
         Of the pod, after PreFilter.
     rows : (nodes,) int32 array
@@ -244,28 +69,21 @@ class EvidenceSearch:
     """
 
     def __init__(
-        self, engine: Engine, pod: Pod, state: CycleState, filters: Sequence[FilterVerdicts], rows: Rows
+        self, probe: Probe, state: CycleState, filters: Sequence[FilterVerdicts], rows: Rows
     ) -> None:
-        self._plugins: dict[str, Plugin] = {plugin.name: plugin for plugin in engine.profile.at(FilterPlugin)}
-        self._inquiry = RejectedPod(pod, state, engine.search, self._says)
-        self._filters, self._rows = filters, rows
+        self._probe, self._filters, self._rows = probe, filters, rows
+        plugins = {plugin.name: plugin for plugin in probe.engine.profile.at(FilterPlugin)}
+        self._makers = {name: finder_of(plugin) for name, plugin in plugins.items()}
+        self._inquiry = RejectedPod(probe.pod, state, probe.engine.search, self._says)
         self._positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
         self._positions[rows] = np.arange(len(rows))
         self._finders: dict[object, FindEvidence] = {}
 
-    def add(self, plugin: str, find: FindEvidence) -> None:
-        """Find the evidence of another plugin, too."""
-        self._finders[plugin] = find
-
     def _finder(self, name: str) -> FindEvidence | None:
-        plugin = self._plugins.get(name)
-        make = NATIVE.get(name) if isinstance(plugin, NativePlugin) else None
-        source = make or name
-        if source not in self._finders and make is not None:
-            self._finders[source] = make(self._plugins, self._inquiry)
-        elif source not in self._finders and isinstance(plugin, EvidencePlugin):
-            self._finders[source] = plugin.evidence(self._inquiry)
-        return self._finders.get(source)
+        make = self._makers.get(name)
+        if make is not None and make not in self._finders:
+            self._finders[make] = make(self._probe, self._inquiry)
+        return self._finders.get(make)
 
     def find(self, positions: Sequence[int], verdicts: Iterable[Status]) -> list[Evidence]:
         """Find the evidence of nodes with equal verdicts.

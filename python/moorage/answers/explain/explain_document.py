@@ -13,14 +13,12 @@ from msgspec import UNSET, Meta, UnsetType, convert, defstruct, field
 
 from moorage.cluster.helpful_changes import HelpfulChange, Kind
 from moorage.document import Count, Document, Positive
-from moorage.engine.devices.request_survey import SurveyStep
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Status
 from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.kube import Pod
 
-from .claim_explanations import ClaimExplanation
 from .evidence_search import ExtenderAnswer
 from .explanation import (
     AlikeNodes,
@@ -34,7 +32,9 @@ from .explanation import (
     ScoredNode,
     Situation,
 )
+from .pod_claims import ClaimExplanation
 from .pods_in_the_way import RaisedPriority
+from .request_survey import SurveyStep
 
 EXAMPLES = 3
 MOST_FACTS = 20

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost, lowered, tried
+from moorage.cluster.requirements import effective_request
 from moorage.engine.plugins.node_resources import resource_of
-from moorage.engine.requirements import effective_request
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.group_attempt import Attempt
 from moorage.engine.scheduler.group_members import places_by_topology

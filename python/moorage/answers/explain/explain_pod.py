@@ -17,12 +17,14 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
+from moorage.answers.explain.examine_preemption import PreemptionExamination, examine_preemption
+from moorage.cluster.amounts import readable
 from moorage.cluster.change import find_reference
+from moorage.cluster.examine import Examination, examine
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost
 from moorage.cluster.played_changes import PlayedChanges
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
-from moorage.engine.framework.evidence import readable
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.in_tree_plugins import ClaimPlugin, NativePlugin
 from moorage.engine.framework.kernels import rejection
@@ -30,8 +32,6 @@ from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import PreemptionExamination, examine, examine_preemption
-from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
@@ -40,9 +40,6 @@ from moorage.kube.workloads.ownership import Workload, Workloads, controller_of,
 from moorage.store import NotFoundError, ObjectClient, find_object, parse_reference
 
 from .changes import find_changes, find_pairs
-from .claim_explanations import PodClaims, generated_claims, released_claims
-from .constraints import find_conflicts
-from .device_changes import find_device_evidence
 from .evidence_search import (
     EvidenceSearch,
     FilterVerdicts,
@@ -53,6 +50,8 @@ from .evidence_search import (
 )
 from .explain_document import Explanation
 from .explanation import Note, group_nodes
+from .find_conflicts import find_conflicts
+from .pod_claims import PodClaims, generated_claims, released_claims
 from .pods_in_the_way import (
     blocking_pods,
     budgets_of,
@@ -229,10 +228,7 @@ def _explain(
     fits_filters = bool(examination.feasible)
     filters += verdicts_of(extenders, examination.order)
     examination = after_extenders(probe, (state, ran), examination, extenders)
-    claims = [] if probe.devices is None else probe.devices.explanations(probe.nodes(rows))
-    search = EvidenceSearch(engine, pod, state, filters, rows)
-    if probe.devices is not None:
-        search.add(DynamicResources.name, find_device_evidence(probe, probe.devices, claims))
+    search = EvidenceSearch(probe, state, filters, rows)
     explanation = Explanation(
         pod=pod,
         bound_to=bound_to,
@@ -242,7 +238,7 @@ def _explain(
         filters=filters,
         groups=group_nodes(examination.order, filters, search.find),
         find_evidence=search.find,
-        claims=claims,
+        claims=probe.claims,
         extenders=extenders,
         percentage=engine.decider.percentage,
         enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),

@@ -12,21 +12,21 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
+from moorage.answers.explain.examine_preemption import PreemptionExamination
+from moorage.cluster.examine import Examination
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
+from moorage.cluster.requirements import Constraint
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Code, Status
 from moorage.engine.preemption.eviction_units import priority_of
-from moorage.engine.requirements import Constraint
-from moorage.engine.scheduler.cycle.examine import PreemptionExamination
-from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import examples
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
 from .changes import ChangePair
-from .claim_explanations import ClaimExplanation
 from .evidence_search import ExtenderAnswer, FilterVerdicts
+from .pod_claims import ClaimExplanation
 from .pods_in_the_way import RaisedPriority
 
 # ---- why a pod goes to one node and not to another ---------------------------------------------------------

@@ -15,15 +15,21 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage._core.state.pod_spec import pinned_node
+from moorage.cluster.amounts import readable
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, put
 from moorage.cluster.played_changes import make
-from moorage.engine.framework.evidence import readable
-from moorage.engine.requirements import POD_TERMS, hard_spreads, label_requirements, pod_terms, required_terms
+from moorage.cluster.requirements import (
+    POD_TERMS,
+    hard_spreads,
+    label_requirements,
+    pod_terms,
+    required_terms,
+)
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.kube.model.node import HOSTNAME, REGION, ZONE
 
-from .claim_changes import volume_labels
 from .probe import Probe, largest
+from .rules.volumes import volume_labels
 
 MOST_TEMPLATES = 64
 """Maximum number of kinds of new nodes that are tried."""

@@ -12,11 +12,9 @@ from typing import NamedTuple, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.answers.explain.examine_preemption import examine_preemption
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, surge_of, without_surge
-from moorage.engine.framework.handle import Victims
-from moorage.engine.preemption.dry_run import Candidate
-from moorage.engine.preemption.eviction_units import priority_of, violations_on
-from moorage.engine.requirements import (
+from moorage.cluster.requirements import (
     POD_TERMS,
     SPREADS,
     changed_term,
@@ -26,8 +24,10 @@ from moorage.engine.requirements import (
     pod_terms,
     spread_text,
 )
+from moorage.engine.framework.handle import Victims
+from moorage.engine.preemption.dry_run import Candidate
+from moorage.engine.preemption.eviction_units import priority_of, violations_on
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine_preemption
 from moorage.kube import DaemonSet, Deployment, Object, Pod, ReplicaSet
 from moorage.kube.model.pod import PodAffinityTerm, TopologySpreadConstraint
 from moorage.kube.model.workload import PriorityClass

@@ -18,17 +18,25 @@ from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_spec import bound
+from moorage.answers.explain.examine_preemption import examine_preemption
+from moorage.cluster.examine import examine, score_rows
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.cluster.played_changes import PlayedChanges, has_owner_of
+from moorage.cluster.requirements import asked_by_container
 from moorage.controllers.store_control import admission_of
-from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, ReservePlugin, StatusError
+from moorage.engine.framework import (
+    CycleState,
+    FilterPlugin,
+    Plugin,
+    PreFilterRun,
+    ReservePlugin,
+    StatusError,
+)
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.preemption.eviction_units import priority_of
-from moorage.engine.requirements import asked_by_container
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine, examine_preemption, score_rows
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
 from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.volumes_in_use import VolumesInUse
@@ -46,9 +54,10 @@ from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
 from ..asked_pods import without_number
-from .claim_explanations import PodClaims
+from .pod_claims import ClaimExplanation, PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)
+PluginT = TypeVar("PluginT", bound=Plugin)
 MOST_IN_CORE, MOST_WAITING = 1000, 20
 """Maximum numbers of pods that wait alike for which changes are tried."""
 MOST_VICTIMS = 3
@@ -378,11 +387,20 @@ class Probe:
         finally:
             plugin.binder.sources = sources
 
+    def filter_of(self, kind: type[PluginT]) -> PluginT | None:
+        """Return the filter of a kind in the profile of the pod."""
+        plugins = self.engine.profile.at(FilterPlugin)
+        return next((plugin for plugin in plugins if isinstance(plugin, kind)), None)
+
+    @cached_property
+    def claims(self) -> list[ClaimExplanation]:
+        """What the claims of the pod for devices ask for, and find on all nodes."""
+        return [] if self.devices is None else self.devices.explanations(self.nodes(self.rows()))
+
     @cached_property
     def volume_binding(self) -> VolumeBinding | None:
         """The plugin that binds the claims of the pod; None for a pod without claims."""
-        plugins = self.engine.profile.at(FilterPlugin) if any(self.pod.claim_keys()) else ()
-        return next((plugin for plugin in plugins if isinstance(plugin, VolumeBinding)), None)
+        return self.filter_of(VolumeBinding) if any(self.pod.claim_keys()) else None
 
     @property
     def _pvc_cache(self) -> PVCAssumeCache:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.evidence import in_shown_order, readable
+from moorage.cluster.amounts import in_shown_order, readable
 from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 

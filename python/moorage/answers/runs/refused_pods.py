@@ -25,8 +25,8 @@ from moorage.cluster.helpful_changes import (
     without_surge,
 )
 from moorage.cluster.played_changes import make
+from moorage.cluster.requirements import changed_field, whole, with_containers
 from moorage.controllers.store_control import admission_of, workloads_of
-from moorage.engine.requirements import changed_field, whole, with_containers
 from moorage.errors import InputError
 from moorage.kube import Container, Deployment, LimitRange, Pod, Quantity, ResourceQuota
 from moorage.kube.admission.pod_requests import violations, with_defaults

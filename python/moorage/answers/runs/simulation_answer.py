@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, UnsetType, structs
 
 from moorage._core.base.resources import ZERO
+from moorage.cluster.amounts import held_by, readable
 from moorage.document import Count, Document
-from moorage.engine.framework.evidence import held_by, readable
 from moorage.errors import first_of, located, number_of
 from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument

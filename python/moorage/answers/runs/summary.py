@@ -11,8 +11,8 @@ import numpy.typing as npt
 from msgspec import Meta
 from msgspec.structs import replace
 
+from moorage.cluster.amounts import in_shown_order, unit
 from moorage.document import Count, Document
-from moorage.engine.framework.evidence import in_shown_order, unit
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import ZONE

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.cluster import PodScheduler
+from moorage.cluster.examine import check
 from moorage.engine.framework.interface import FilterPlugin, ReservePlugin
 from moorage.engine.framework.run_plugins import Target
 from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.pod_topology_spread import HARD, PodTopologySpread
-from moorage.engine.scheduler.cycle.examine import check
 from moorage.kube import Node, Pod
 
 from .group_states import NodeTemplate

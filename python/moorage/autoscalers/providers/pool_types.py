@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.provision.label_requirements import Vocabulary
-from moorage.engine.framework.evidence import compared
-from moorage.engine.requirements import whole
+from moorage.cluster.amounts import compared
+from moorage.cluster.requirements import whole
 from moorage.errors import InputError, examples, first_of, number_of
 from moorage.kube import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
 from moorage.kube.model.autoscaling import KarpenterSettings

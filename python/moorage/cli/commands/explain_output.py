@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, starmap
 from typing import NamedTuple, cast
 
-from moorage.answers.explain.claim_explanations import STEP_TEXTS
+from moorage.answers.explain.examine_preemption import PreemptionExamination
 from moorage.answers.explain.explain_document import (
     EXAMPLES,
     ExplainedPods,
@@ -26,14 +26,14 @@ from moorage.answers.explain.explanation import (
     NodeExplanation,
     ScoredNode,
 )
+from moorage.answers.explain.pod_claims import STEP_TEXTS
+from moorage.answers.explain.request_survey import RequestSurvey
 from moorage.answers.explain.targets import ExplainedTarget
 from moorage.answers.runs.simulation import skip_reason
 from moorage.cluster.helpful_changes import HelpfulChange
-from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
-from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.cluster import AboutInput

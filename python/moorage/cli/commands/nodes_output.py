@@ -16,8 +16,8 @@ from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, sh
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable
 from moorage.autoscalers.hourly_cost import HourlyCost
+from moorage.cluster.amounts import readable
 from moorage.document import Document
-from moorage.engine.framework.evidence import readable
 from moorage.errors import number_of
 
 from .printing import print_names, write_answer

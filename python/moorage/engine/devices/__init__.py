@@ -7,5 +7,3 @@ from .device_demands import DeviceDemands as DeviceDemands
 from .device_pools import DeviceSlices as DeviceSlices
 from .device_properties import SelectorCache as SelectorCache
 from .device_state import DeviceState as DeviceState
-from .request_survey import DeviceSurvey as DeviceSurvey
-from .request_survey import RequestSurvey as RequestSurvey

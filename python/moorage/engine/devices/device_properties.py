@@ -19,7 +19,6 @@ from moorage.kube.model.resource_claims import (
 from moorage.kube.model.resource_slices import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
-    DeviceAttribute,
     DeviceCapacity,
     DeviceTaint,
 )
@@ -45,38 +44,6 @@ def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     if toleration.operator == "Exists":
         return True
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
-
-
-def find_attribute(device: PublishedDevice, name: str) -> DeviceAttribute | None:
-    """Return an attribute by its full name, or by its name alone if its domain is the driver.
-
-    Parameters
-    ----------
-    name : str
-        ``domain/name``.
-    """
-    attributes = device.device.attributes
-    if name in attributes:
-        return attributes[name]
-    domain, slash, identifier = name.partition("/")
-    return attributes.get(identifier) if slash and domain == device.id[0] else None
-
-
-def comparable_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
-    """Return type and value of an attribute, by which constraints compare it.
-
-    Returns
-    -------
-    (str, object) or None
-        None for a list, which equals nothing.
-    """
-    if attribute.string is not None:
-        return "string", attribute.string
-    if attribute.int_ is not None:
-        return "int", attribute.int_
-    if attribute.bool_ is not None:
-        return "bool", attribute.bool_
-    return None if attribute.version is None else ("version", attribute.version)
 
 
 # ---- device capacity ---------------------------------------------------------------------------------------
@@ -262,37 +229,6 @@ def possible_amounts(device: PublishedDevice, requests: Amounts, features: Featu
         return []
     is_forbidden = any(violates(*pair, features) for pair in zip(amounts, policies, strict=True))
     return None if is_forbidden else amounts
-
-
-def has_capacity(
-    device: PublishedDevice, requests: Amounts, features: Features, consumed: Amounts, taken: Amounts
-) -> bool:
-    """Whether a device has room for a request.
-
-    Parameters
-    ----------
-    consumed, taken : mapping of str to Quantity
-        What allocations consume, and what a search has taken.
-
-    Raises
-    ------
-    CapacityError
-        See `consumed_amounts`.
-    """
-    amounts = possible_amounts(device, requests, features)
-    if amounts is None:
-        return False
-    if not amounts and not consumed and not taken:
-        return True
-    for (name, whole), amount in zip(
-        device.capacity.items(), amounts or device.capacity.values(), strict=True
-    ):
-        for more in (consumed, taken):
-            if name in more:
-                amount += more[name]
-        if amount > whole:
-            return False
-    return True
 
 
 # ---- selector cache ----------------------------------------------------------------------------------------

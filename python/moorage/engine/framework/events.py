@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import pod_requests
+from moorage._core.base.resources import PodGates, pod_requests
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, Resources
 from moorage.kube.releases import FeatureGates
-
-from .evidence import gates_of_changes
 
 
 class ActionType(IntFlag):
@@ -380,6 +378,18 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
         Often empty.
     """
     return [_event(NODE, action) for action, changed in _NODE_CHANGES if changed(old, new)]
+
+
+def gates_of_changes(gates: FeatureGates) -> PodGates:
+    """Return how requests are counted where a pod before and after a change is compared.
+
+    spec.resources counts in any case (kube-scheduler v1.36, framework/events.go
+    extractPodResourceRequestEvents, fit.go isSchedulableAfterPodScaleDown).
+    """
+    return PodGates(
+        pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
+        resizes_by_sums=gates.release.resizes_by_sums,
+    )
 
 
 class PodEvents:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.base.resources import ZERO, is_counted
+from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.pod_spec import spec_key
 from moorage.engine.framework import interface
 from moorage.errors import MoorageError
@@ -26,7 +26,6 @@ from moorage.kube import (
     Volume,
 )
 
-from .evidence import asked_by
 from .extension_points import answer_of
 from .interface import Plugin, PreFilterResult, SignPlugin
 from .status import Code, Status
@@ -154,7 +153,7 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
         The plugin; its handle has the gates on which requests depend.
     """
     gates = plugin.required_handle().cache.state.classes.gates
-    quantities = asked_by(pod, gates)
+    quantities = pod_requests(pod, gates, resizes=False)  # fit.go, computePodResourceRequest
     plain = [quantities.get(name, ZERO).value() for name in ("memory", STORAGE)]
     scalars = {name: quantities[name].value() for name in quantities if is_counted(name) and name != STORAGE}
     return {"requests": (quantities.get("cpu", ZERO).milli_value(), *plain, scalars)}

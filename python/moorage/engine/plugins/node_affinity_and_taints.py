@@ -22,9 +22,8 @@ from moorage._core.state.declared_features import required_features
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.engine import framework as fwk
-from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorRequirement, Pod, PodSpec, Taint
+from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec, Taint
 from moorage.kube.model import pod as pod_objects
-from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.pod import Affinity
 from moorage.kube.read.decode import decode
 from moorage.lazy import lazy_attribute
@@ -134,12 +133,6 @@ def _refuse_malformed(selector: NodeSelector) -> None:
         for error in errors:
             if error is not None:
                 raise ValueError(error)
-
-
-def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
-    """Return a requirement on one line: ``zone In [a, b]``."""
-    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
-    return f"{requirement.key} {requirement.operator}{values}"
 
 
 # ---- node name ---------------------------------------------------------------------------------------------

@@ -24,8 +24,17 @@ from moorage.kube.releases import DEFAULT_GATES
 
 from ..devices.device_state import DeviceState
 from ..framework import events, in_tree_plugins
-from ..framework.events import NODE, POD, ActionType, is_live, is_same_pod, of_class, on, queue_if
-from ..framework.evidence import gates_of_changes
+from ..framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    gates_of_changes,
+    is_live,
+    is_same_pod,
+    of_class,
+    on,
+    queue_if,
+)
 from ..framework.in_tree_plugins import InTreePlugin
 
 # ---- node resources fit ------------------------------------------------------------------------------------

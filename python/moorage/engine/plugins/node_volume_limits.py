@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import cast
 
 import numpy as np
@@ -12,15 +11,12 @@ from msgspec import Struct
 from moorage._core.decide.terms import MAX_DRIVERS
 from moorage._core.volumes.bound_claims import MANY_USERS
 from moorage.engine import framework as fwk
-from moorage.errors import first_of, number_of
 from moorage.kube import CSINode, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
 from ..framework import events
 from ..framework.events import ActionType, is_live, of_class, on, queue_if
-from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
-from ..framework.interface import EvidencePlugin
 from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
 from ..volume.claims import VolumeError
 from ..volume.volume_topology import migrated_driver
@@ -55,11 +51,7 @@ class LimitsOfBatch(Struct, frozen=True):
     is_unsure: bool = False
 
 
-MOST_USERS = 3
-"""Maximum number of pods, and of attachments, that are named of those whose volumes count."""
-
-
-class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
+class NodeVolumeLimits(ClaimPlugin):
     """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
@@ -71,8 +63,8 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
         return None if _counts(pod) else fwk.SKIP
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
-        attached = self._attached()
-        wanted = self._wanted(state, pod, attached)
+        attached = self.attached()
+        wanted = self.wanted(state, pod, attached)
         if isinstance(wanted, fwk.Status):
             return wanted
         volumes, required = wanted
@@ -86,8 +78,8 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
         return EXCEEDED if exceeds else None
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        attached, rows = self._attached(), nodes.rows
-        wanted = self._wanted(state, pod, attached)
+        attached, rows = self.attached(), nodes.rows
+        wanted = self.wanted(state, pod, attached)
         if isinstance(wanted, fwk.Status):
             return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
         volumes, required = wanted
@@ -143,14 +135,14 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
     def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:
         if not self._asks_nodes():
             return LimitsOfBatch(None)
-        attached = self._attached()
+        attached = self.attached()
         is_unsure = bool(self.required_handle().nominator or attached.errors)
         return LimitsOfBatch(
             attached, self._installed(), is_unsure and bool(attached.is_limited(nodes.rows).any())
         )
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        attached, (counts, required) = self._attached(), cast(Needs, needs)
+        attached, (counts, required) = self.attached(), cast(Needs, needs)
         used = self.required_handle().cache.state.table.used
         lacking = [attached.rows_without(driver)[:used] for driver in required]
         reachable = ~np.logical_or.reduce(lacking) if lacking else None
@@ -158,28 +150,7 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
 
     @property
     def demand_version(self) -> int:
-        return self._attached().version if self._asks_nodes() else -1
-
-    # ---- evidence ------------------------------------------------------------------------------------------
-
-    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
-        attached = self._attached()
-        wanted = self._wanted(inquiry.state, inquiry.pod, attached)
-
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            if isinstance(wanted, fwk.Status):
-                return
-            volumes, required = wanted
-            for row in rows.tolist():
-                name = inquiry.node(row).name
-                if status.reasons == EXCEEDED.reasons:
-                    pods = [*inquiry.pods_on(row), *inquiry.nominated_on(row)]
-                    yield from _exceeded(attached, name, pods, volumes)
-                for driver in required:
-                    if attached.lacks(name, driver):
-                        yield Fact("driver", driver[0], "not installed on the node")
-
-        return find
+        return self.attached().version if self._asks_nodes() else -1
 
     def _asks_nodes(self) -> bool:
         """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
@@ -188,12 +159,12 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
             return True
         return bool(self._installed())
 
-    def _attached(self) -> AttachedVolumes:
+    def attached(self) -> AttachedVolumes:
         in_use = self.required_handle().derived(VolumesInUse.of)
         in_use.refresh()
         return in_use.attached
 
-    def _wanted(self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
+    def wanted(self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
         """What a pod needs of nodes, or a status for all of them."""
         try:
             wanted: Wanted | fwk.Status = state.read(STATE)
@@ -268,42 +239,6 @@ def _required_by(pod: Pod, attached: AttachedVolumes, installed: frozenset[str])
 
 def _not_installed(driver: Driver) -> fwk.Status:
     return fwk.Status(fwk.Code.UNSCHEDULABLE, (f"{driver[0]} CSI driver is not installed on the node",))
-
-
-def _exceeded(
-    attached: AttachedVolumes, node: str, pods: Sequence[Pod], added: frozenset[CSIVolume]
-) -> Iterator[Fact]:
-    """Yield the drivers whose limit a node would exceed, with the pods whose volumes count, and the
-    VolumeAttachments whose volume no pod there uses any more."""
-    used = attached.in_use(node, pods)
-    counts = Counter(driver for driver, _ in used)
-    new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
-    for driver, limit in sorted(attached.limits_of(node).items()):
-        if new[driver] and counts[driver] + new[driver] > limit:
-            listed = (key for volume, users in used.items() if volume[0] == driver for key in users)
-            keys = list(dict.fromkeys(listed))
-            unused = [
-                name
-                for volume, name in attached.attachments_to(node).items()
-                if volume[0] == driver and not used[volume]
-            ]
-            values = {
-                "node": node,
-                "limit": limit,
-                "inUse": counts[driver],
-                "wanted": new[driver],
-                "pods": keys,
-                "attachments": [attachment for attachment, _ in unused],
-                "attachedVolumes": [volume for _, volume in unused],
-            }
-            by = f" by {first_of(keys, MOST_USERS)}" if keys else ""
-            if unused:
-                left = first_of([f"{name} of volume {volume}" for name, volume in unused], MOST_USERS)
-                users = f" {counts[driver] - len(unused)}{by}," if keys else ""
-                kind = number_of(len(unused), "by VolumeAttachment", "by VolumeAttachments")
-                by = f":{users} {kind} {left} (no pod there uses it any more)"
-            text = f"limit {limit} on {node}, {counts[driver]} in use{by}, {new[driver]} more wanted"
-            yield Fact("volume-limit", driver, text, values=values)
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -29,9 +29,7 @@ from moorage.store import ApiError, NotFoundError, ObjectClient
 
 from ..framework import events
 from ..framework.events import ActionType, of_class, on, queue_if
-from ..framework.evidence import FindEvidence, RejectedPod
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
-from ..framework.interface import EvidencePlugin
 from ..framework.waiting_pods import StatusSteps
 from ..volume import (
     ObjectNotFoundError,
@@ -52,7 +50,6 @@ from ..volume.claims import (
     storage_capacity,
 )
 from ..volume.volume_topology import VolumeTopology, in_tree_plugin, required_affinity
-from .claim_evidence import Claims
 from .node_volume_limits import is_claim_of
 
 # ---- utilization -------------------------------------------------------------------------------------------
@@ -175,7 +172,6 @@ class VolumeBindingState(Struct):
 
 class VolumeBinding(
     ClaimPlugin,
-    EvidencePlugin,
     fwk.ReservePlugin,
     fwk.PreBindPlugin,
     fwk.PreScorePlugin,
@@ -361,13 +357,6 @@ class VolumeBinding(
             if mask is not None:
                 numbers[~mask.take(rows)] = CONFLICTS
         return numbers
-
-    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
-        if self._make_binder is not None:
-            return lambda rows, status: ()  # nobody knows what another binder reads
-        pod_state = _read(inquiry.state)
-        claims = None if pod_state is None else pod_state.claims
-        return Claims(inquiry, self.binder.sources, self.lister, claims).finder()
 
     # ---- scores --------------------------------------------------------------------------------------------
 

@@ -4,9 +4,8 @@ the zones and regions of a pod's volumes must match those of its node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Self, cast
 
 import numpy as np
@@ -15,7 +14,6 @@ from msgspec import Struct
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
-from moorage.errors import examples
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
 from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -32,17 +30,12 @@ from ..framework.events import (
     on,
     queue_if,
 )
-from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
-from ..framework.interface import EvidencePlugin
 from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from ..volume.volumes_in_use import LostUses, VolumesInUse, disk_of
-from .claim_evidence import claim_fact, claims_of, missing_claims
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
 
-MOST_ZONES = 3
-"""Zones of nodes that a text names."""
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 IN_USE = ("a claim with ReadWriteOncePod is in use",)
@@ -77,7 +70,7 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(ClaimPlugin, EvidencePlugin):
+class VolumeRestrictions(ClaimPlugin):
     """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
@@ -171,31 +164,6 @@ class VolumeRestrictions(ClaimPlugin, EvidencePlugin):
             excluded += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
         numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
         return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
-
-    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            if status.reasons == CLAIM_IN_USE.reasons:
-                yield from self._users(inquiry, len(rows))
-                return
-            if status.reasons != NO_DISK.reasons:
-                for claim in missing_claims(inquiry.pod, self.lister(PersistentVolumeClaim)):
-                    yield replace(claim, nodes=len(rows))
-                return
-            for row in rows.tolist():
-                for other in (*inquiry.pods_on(row), *inquiry.nominated_on(row)):
-                    pairs = product(inquiry.pod.spec.volumes, other.spec.volumes)
-                    if any(conflict(mine, theirs) for mine, theirs in pairs):
-                        yield Fact("pod", other.key, "uses the same disk")
-
-        return find
-
-    def _users(self, inquiry: RejectedPod, nodes: int) -> Iterator[Fact]:
-        """Yield the pods on nodes that use a claim of the pod."""
-        names, namespace = inquiry.state.read(STATE).names, inquiry.pod.namespace
-        for other in inquiry.search.state.pods():
-            if other.namespace == namespace and other.spec.volumes:
-                for name in sorted(names & claim_names(other)):
-                    yield Fact("pod", other.key, f"uses claim {name}", values={"claim": name}, nodes=nodes)
 
     def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
         """The status of the claims, for all nodes."""
@@ -317,7 +285,7 @@ class PodTopologies(Struct, frozen=True):
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(ClaimPlugin, EvidencePlugin):
+class VolumeZone(ClaimPlugin):
     """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
@@ -337,7 +305,7 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
             return topologies
         if not topologies:
             return fwk.SKIP
-        state.write(ZONE_STATE, PodTopologies(topologies, self._mask(topologies)))
+        state.write(ZONE_STATE, PodTopologies(topologies, self.mask_elsewhere(topologies)))
         return None
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
@@ -368,41 +336,12 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[Topology, ...]:
-        topologies = [(claim.name, item) for claim, volume in claims for item in _topology(volume).items()]
+        topologies = [(claim.name, item) for claim, volume in claims for item in topology_of(volume).items()]
         named = claim_names(pod) if topologies else ()  # claims of ephemeral volumes do not count
         return tuple([item for name, item in topologies if name in named])
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        return ~self._mask(cast(tuple[Topology, ...], needs)), []
-
-    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            for claim in claims_of(inquiry.pod, self.lister(PersistentVolumeClaim)):
-                name, storage_class = claim.spec.volume_name, claim_class(claim) or None
-                if not name:
-                    if status.reasons != ELSEWHERE.reasons:
-                        text = f"not bound, class {storage_class or '(none)'}"
-                        yield claim_fact(claim.key, text, storage_class, len(rows))
-                    continue
-                try:
-                    topology = _topology(self.lister(PersistentVolume).get(name))
-                except ObjectNotFoundError:
-                    text = f"bound to missing volume {name}"
-                    yield claim_fact(claim.key, text, storage_class, len(rows), volume=name)
-                    continue
-                elsewhere = self._mask(tuple(topology.items()))[rows]
-                if topology and elsewhere.any():
-                    zones = ", ".join(
-                        f"{key} in [{', '.join(sorted(each))}]" for key, each in topology.items()
-                    )
-                    labels = [inquiry.node(row).metadata.labels for row in rows[elsewhere].tolist()]
-                    theirs = sorted({each.get(key, "") for each in labels for key in topology} - {""})
-                    text = f"bound to volume {name}, whose labels say {zones}"
-                    text += f"; nodes have {examples(theirs, MOST_ZONES)}" if theirs else ""
-                    nodes = int(np.count_nonzero(elsewhere))
-                    yield claim_fact(claim.key, text, storage_class, nodes, volume=name)
-
-        return find
+        return ~self.mask_elsewhere(cast(tuple[Topology, ...], needs)), []
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""
@@ -421,7 +360,7 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
                     if why:
                         return _unresolvable(why)
                     continue
-                topologies += _topology(volumes.get(claim.spec.volume_name)).items()
+                topologies += topology_of(volumes.get(claim.spec.volume_name)).items()
             except ObjectNotFoundError as error:
                 return _unresolvable(str(error))
         return tuple(topologies)
@@ -436,7 +375,7 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
             return NO_MODE.format(name)
         return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
-    def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
+    def mask_elsewhere(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
         """The rows of nodes whose topology labels do not match, cached until a node's labels change."""
         cluster = self.required_handle().cache.state
         cluster.view.refresh()
@@ -474,7 +413,7 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:
         """Queue if a volume was added or its zones changed."""
-        return queue_if(old is None or _topology(old) != _topology(new))
+        return queue_if(old is None or topology_of(old) != topology_of(new))
 
 
 def _unresolvable(text: str) -> fwk.Status:
@@ -495,7 +434,7 @@ def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> np
     return elsewhere
 
 
-def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
+def topology_of(volume: PersistentVolume) -> dict[str, frozenset[str]]:
     """The zones and regions of a volume; a label whose list contains an empty value is ignored."""
     labels = volume.metadata.labels
     topology = {}

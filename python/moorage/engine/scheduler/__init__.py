@@ -6,8 +6,5 @@ from ..framework.profile import Profile as Profile
 from .cycle.diagnosis import Diagnosis as Diagnosis
 from .cycle.results import Decision as Decision
 from .cycle.results import Eviction as Eviction
-from .cycle.results import Examination as Examination
 from .cycle.results import Failure as Failure
-from .cycle.results import Feasibility as Feasibility
-from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
-from moorage.engine.scheduler import Examination
+from moorage.cluster.examine import Examination
 from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.table import Column, Table, Tabular

@@ -4,9 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.doors.engine import PublishedDevice, comparable_value, find_attribute
+from tests.doors.engine import PublishedDevice
 
 from moorage.kube import DeviceAttribute
+
+
+def find_attribute(device: PublishedDevice, name: str) -> DeviceAttribute | None:
+    """Return an attribute by its full name, or by its name alone if its domain is the driver.
+
+    Parameters
+    ----------
+    name : str
+        ``domain/name``.
+    """
+    attributes = device.device.attributes
+    if name in attributes:
+        return attributes[name]
+    domain, slash, identifier = name.partition("/")
+    return attributes.get(identifier) if slash and domain == device.id[0] else None
+
+
+def comparable_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
+    """Return type and value of an attribute, by which constraints compare it.
+
+    Returns
+    -------
+    (str, object) or None
+        None for a list, which equals nothing.
+    """
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_ is not None:
+        return "int", attribute.int_
+    if attribute.bool_ is not None:
+        return "bool", attribute.bool_
+    return None if attribute.version is None else ("version", attribute.version)
 
 
 class AttributeConstraint:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.doors.answers import has_capacity
 from tests.doors.engine import (
     AllocatedDevices,
     AllocationError,
@@ -21,7 +22,6 @@ from tests.doors.engine import (
     SearchTimeoutError,
     SelectorError,
     consumed_amounts,
-    has_capacity,
 )
 from tests.doors.kube import CompileError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn, Self, TypeVar
@@ -17,7 +16,7 @@ from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.preempt.bound_pods import held_of, nodes_of
 from moorage._core.queue.in_flight import keys_of as keys_of_entries
-from moorage.engine.framework.interface import Code, NominatingInfo, Status
+from moorage.engine.framework.interface import NominatingInfo
 from moorage.engine.plugins.queue_and_groups import GangScheduling
 from moorage.engine.queue import QueuedPodInfo
 from moorage.kube import AnyGroup, Pod
@@ -38,145 +37,6 @@ GATED_WITH_GROUP = "another pod of its group is gated"
 def problem_of(skipped: str) -> str:
     """Return the problem of a pod that a run has not tried, by what `SchedulerState.not_ours` says."""
     return WAITING if skipped.startswith(f"{GangScheduling.name}: ") else SKIPPED.get(skipped, GATED)
-
-
-@dataclass(frozen=True, slots=True)
-class PreFilterOutcome:
-    """The effect of PreFilter on the search: a rejection, or (code Success) the nodes it narrowed the search
-    to.
-
-    Attributes
-    ----------
-    plugin : str
-        Name of the plugin that rejected the pod; "" for none.
-    node_names : list of str or None
-        Sorted names of the nodes left to the search, some of which may not exist; None for all.
-    plugins : list of str
-        Names of the plugins that narrowed the search.
-    """
-
-    plugin: str = ""
-    code: Code = Code.SUCCESS
-    reasons: tuple[str, ...] = ()
-    node_names: list[str] | None = None
-    plugins: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Examination(Tabular):
-    """The verdict of every node and the scores of all feasible nodes, however many there are. Nothing is
-    placed.
-
-    Attributes
-    ----------
-    order : list of str
-        Node names in list order.
-    pre_filter : PreFilterOutcome or None
-        None where PreFilter neither rejected the pod nor narrowed the search.
-    skipped_filter, skipped_score : list of str
-        Sorted names of the plugins that returned Skip at PreFilter or PreScore.
-    rejected : dict of str to Status
-        Node to the status of the first filter that rejected it, in list order.
-    feasible : list of str
-        Feasible nodes in list order; `raw`, `normalized` and `total` are aligned with it.
-    raw, normalized : dict of str to (n,) int64 array
-        Plugin to its scores of the feasible nodes: as returned, and 0 to 100 before weighting.
-    total : (n,) int64 array
-        Weighted sums.
-    best : list of str
-        Feasible nodes with the highest total.
-    fit_error : str
-        FitError text where no node is feasible.
-    error : str
-        The error with which the cycle fails. After a score out of range (0 to 100) the verdicts of the
-        filters are given all the same.
-    """
-
-    order: list[str]
-    pre_filter: PreFilterOutcome | None = None
-    skipped_filter: list[str] = field(default_factory=list)
-    skipped_score: list[str] = field(default_factory=list)
-    rejected: dict[str, Status] = field(default_factory=dict)
-    feasible: list[str] = field(default_factory=list)
-    raw: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    normalized: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    total: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    best: list[str] = field(default_factory=list)
-    fit_error: str = ""
-    error: str = ""
-
-    def headline(self) -> str:
-        """Return on how many nodes the pod fits, and why on no more, in one line."""
-        why = self.error or self.fit_error
-        return f"fits {len(self.feasible)} of {len(self.order)} nodes" + (f"; {why}" if why else "")
-
-    def table(self, limit: int | None = None) -> Table:
-        """Return one row for each node in list order.
-
-        Parameters
-        ----------
-        limit : int, optional
-            Number of rows, from the first on; by default all.
-
-        Returns
-        -------
-        Table
-            Columns node, total (0 where it is not feasible or there are no scores), reasons (missing where no
-            filter rejects the pod).
-        """
-        totals = dict(zip(self.feasible, self.total.tolist(), strict=False))
-        nodes = self.order[:limit]
-        reasons = [
-            ", ".join(self.rejected[node].reasons) if node in self.rejected else None for node in nodes
-        ]
-        total = np.array([totals.get(node, 0) for node in nodes], dtype=np.int64)
-        return Table({"node": nodes, "total": total, "reasons": reasons})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table with fit error and error as a JSON value."""
-        return self.table().to_dict() | {"fitError": self.fit_error, "error": self.error}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Feasibility(Tabular):
-    """The nodes on which a pod fits; true where there is one and the cycle has no error.
-
-    Attributes
-    ----------
-    nodes : tuple of str
-        Names of the feasible nodes in list order.
-    message : str
-        FitError text or the error of the cycle, where the pod fits nowhere.
-    """
-
-    nodes: tuple[str, ...]
-    message: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.nodes) and not self.message
-
-    def headline(self) -> str:
-        """Return the number of feasible nodes, or why there are none, in one line."""
-        return self.message or f"fits {len(self.nodes)} nodes"
-
-    def table(self, limit: int | None = None) -> Table:
-        """Return one row for each feasible node.
-
-        Parameters
-        ----------
-        limit : int, optional
-            Number of rows, from the first on; by default all.
-
-        Returns
-        -------
-        Table
-            Column node.
-        """
-        return Table({"node": list(self.nodes[:limit])})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON value."""
-        return {"nodes": list(self.nodes), "message": self.message}
 
 
 class Decision(Struct, frozen=True, dict=True):

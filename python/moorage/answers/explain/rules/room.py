@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
@@ -12,25 +12,19 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity, parse_milli, parse_value
 from moorage._core.base.resources import ZERO, PodGates
-from moorage.engine.framework import Plugin, Status
-from moorage.engine.framework.evidence import (
-    Evidence,
-    Fact,
-    FindEvidence,
-    Need,
-    RejectedPod,
-    Rows,
-    asked_by,
-    compared,
-    held_by,
-    quantity_text,
-    readable,
-)
-from moorage.engine.plugins.node_resources import NodeResourcesFit, resource_of
+from moorage.cluster.amounts import asked_by, compared, held_by, quantity_text, readable
+from moorage.cluster.helpful_changes import HelpfulChange, lowered
+from moorage.cluster.requirements import Request, effective_request, lower
+from moorage.engine.devices.claim_requests import MAX_RESULTS
+from moorage.engine.framework import Status
+from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, Need, RejectedPod, Rows
+from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, LimitRange, Node, Pod
 from moorage.kube.admission.pod_requests import container_defaults, defaulted_by_limit_range
 from moorage.kube.model.meta import Condition
 from moorage.store import ObjectClient
+
+from ..probe import Probe, largest
 
 # ---- who holds room ----------------------------------------------------------------------------------------
 # Nominated pods, pods that are being deleted, resizes that are not done, and init containers whose request
@@ -297,11 +291,11 @@ class RoomEvidence(Evidence):
         )
 
 
-def room_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
+def evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds how much nodes lack of the resources that NodeResourcesFit names."""
     state = inquiry.search.state
     needs = {"pods": 1} | inquiry.state.shape.needs
-    client = cast("ObjectClient", plugins[NodeResourcesFit.name].required_handle().client)
+    client = cast("ObjectClient", probe.engine.handle.client)
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
         for resource in map(resource_of, status.reasons):
@@ -341,3 +335,32 @@ def _capacity(node: Node, resource: str) -> int:
     """The capacity of a node, also what it does not give to pods."""
     capacity = node.status.capacity.get(resource, 0)
     return parse_milli(capacity) if resource == "cpu" else parse_value(capacity)
+
+
+# ---- lower requests ----------------------------------------------------------------------------------------
+
+
+def loosened(probe: Probe, request: Request) -> Iterator[HelpfulChange]:
+    """Yield the change to the largest request that fits some node."""
+    resource, table = request.name, probe.table
+    rows = probe.feasible(request.drop(probe.pod))
+    if not len(rows):
+        return
+    free = table.allocatable[resource][rows] - table.requested[resource][rows]
+    most = max(int(np.max(free)), 0)
+    if probe.evicts or (probe.devices is not None and resource in probe.devices.resources):
+        before = effective_request(probe.pod, resource, probe.gates)
+        most = max(most, _most_tried(probe, resource, before))
+    for change in lowered(probe.pod, resource, most, probe.gates):
+        yield from probe.tried(change)
+
+
+def _most_tried(probe: Probe, resource: str, before: int) -> int:
+    """Return the largest request below the present one that helps, where free room does not tell it: of a
+    resource that is provided as devices, or of a pod that evicts others."""
+
+    def fits(amount: int) -> bool:
+        smaller = lower(probe.pod, resource, amount, probe.gates)
+        return smaller is not None and probe.count_feasible(smaller[0]) > 0
+
+    return largest(before - 1 if probe.evicts else min(before - 1, MAX_RESULTS), fits)

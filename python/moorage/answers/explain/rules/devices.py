@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, put
-from moorage.engine.devices.device_properties import comparable_value, find_attribute, tolerates_taints
-from moorage.engine.devices.request_survey import CAPACITY, CONSTRAINT, RequestSurvey
-from moorage.engine.framework.evidence import Fact, FindEvidence, Rows
+from moorage.engine.devices.device_properties import tolerates_taints
+from moorage.engine.framework.evidence import Fact, FindEvidence, RejectedPod, Rows
 from moorage.engine.framework.status import Status
 from moorage.engine.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 from moorage.errors import first_of, number_of
@@ -31,9 +30,10 @@ from moorage.kube.model.resource_claims import (
 )
 from moorage.store import ObjectClient
 
-from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims, surveys
-from .pods_in_the_way import own_pods
-from .probe import Probe, claim_values, largest
+from ..pod_claims import STEP_TEXTS, ClaimExplanation, PodClaims, surveys
+from ..pods_in_the_way import own_pods
+from ..probe import Probe, claim_values, largest
+from ..request_survey import CAPACITY, CONSTRAINT, RequestSurvey
 
 # ---- changes: fewer devices, another class, a toleration, a looser request, a claim that is freed ----------
 
@@ -81,13 +81,12 @@ class _AskedRequest(Struct, frozen=True):
         return replace(request, first_available=tuple(alternatives))
 
 
-def device_changes(probe: Probe) -> Iterator[HelpfulChange]:
+def changes(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield the changes of claims that place the pod."""
     devices = probe.devices
     if devices is None:
         return
-    nodes = probe.nodes(probe.rows())
-    explained = devices.explanations(nodes)
+    explained = probe.claims
     claims = dict(devices.named())
     for explanation in explained:
         for survey in explanation.requests if explanation.use else ():
@@ -182,9 +181,8 @@ def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iter
         attribute = constraint.match_attribute or ""
         if not attribute or (constraint.requests and names.isdisjoint(constraint.requests)):
             continue
-        attributes = [find_attribute(device, attribute) for device in devices.state.slices().devices()]
-        typed = [comparable_value(value) for value in attributes if value is not None]
-        values = Counter([value for value in typed if value is not None and value[0] != "version"])
+        typed = [device.attribute_value(attribute) for device in devices.state.slices().devices()]
+        values = Counter([value for value in typed if value and value[0] != "version"])
         domain, _, identifier = attribute.partition("/")
         for (_, value), _ in values.most_common(MOST_VALUES):
             literal = json.dumps(value)
@@ -251,15 +249,14 @@ MOST_NAMED = 3
 """Maximum number of devices of a claim that are named."""
 
 
-def find_device_evidence(
-    probe: Probe, devices: PodClaims, claims: Sequence[ClaimExplanation]
-) -> FindEvidence:
-    """Return the function that finds the evidence of nodes that DynamicResources rejects."""
+def evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
+    """Return the function that finds what the claims of the pod lack on nodes."""
+    devices, claims = probe.devices, probe.claims
+    assert devices is not None  # else the plugin is skipped
 
     def find(rows: Rows, status: Status) -> Iterator[Fact]:
         for node in probe.nodes(rows):
-            for evidence in sorted(set(_of_node(devices, claims, node, status))):
-                kind, name, problem = evidence
+            for kind, name, problem in sorted(set(_of_node(devices, claims, node, status))):
                 yield Fact(kind, name, problem, values={"problem": problem})
 
     return find

@@ -17,6 +17,10 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, PodGates
 from moorage._core.base.selectors import tolerates
 from moorage._core.state.pod_spec import pinned_node
+from moorage.engine.framework.evidence import Need
+from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS, UNSCHEDULABLE
+from moorage.engine.plugins.node_resources import ANY_IP
+from moorage.engine.plugins.pod_topology_spread import HARD
 from moorage.kube import (
     Container,
     NodeSelector,
@@ -27,6 +31,7 @@ from moorage.kube import (
     Taint,
     Toleration,
 )
+from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.node import is_of_a_moment
 from moorage.kube.model.pod import (
     ContainerPort,
@@ -38,10 +43,7 @@ from moorage.kube.model.pod import (
 )
 from moorage.kube.model.policy import RuntimeClass
 
-from .framework.evidence import Need, asked_by, quantity_text
-from .plugins.node_affinity_and_taints import REJECTING_EFFECTS, UNSCHEDULABLE, requirement_text
-from .plugins.node_resources import ANY_IP
-from .plugins.pod_topology_spread import HARD
+from .amounts import asked_by, quantity_text
 
 # ---- constraint --------------------------------------------------------------------------------------------
 # A constraint of a pod, and how fields of its spec are changed to drop one.
@@ -402,6 +404,12 @@ def label_requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 def requirements_of(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
     """Return the requirements of a term, on labels and on fields."""
     return (*term.match_expressions, *term.match_fields)
+
+
+def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
+    """Return a requirement on one line: ``zone In [a, b]``."""
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"
 
 
 def without_node_selection(spec: PodSpec) -> PodSpec:

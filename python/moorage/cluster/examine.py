@@ -1,34 +1,164 @@
-"""Examination of a pod: the verdict of the filters and the scores of every node, the victims of preemption
-where it fits nowhere, and the check of a chosen node, by the kernels of scheduling.
+"""Examination of a pod: the verdict of the filters and the scores of every node, and the check of a chosen
+node, by the kernels of scheduling.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.engine.framework.extension_points import PreFilterRun, StatusError, check_range
 from moorage.engine.framework.in_tree_plugins import NativePlugin
 from moorage.engine.framework.interface import ScorePlugin
 from moorage.engine.framework.status import Code, CycleState, Status
-from moorage.engine.preemption.default_preemption import Evaluator, FoundCandidates, preemption_plugins
-from moorage.engine.preemption.dry_run import Candidate, Choice, pick_one_node
+from moorage.engine.scheduler.cycle.diagnosis import NO_NODES, Diagnosis, explain_verdict, explain_verdicts
+from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube.model.pod import Pod
+from moorage.table import Table, Tabular
 
-from .diagnosis import NO_NODES, Diagnosis, explain_verdict, explain_verdicts
-from .engine import Engine
-from .results import Examination, PreFilterOutcome
 
-if TYPE_CHECKING:
-    from .engine import Engine
+@dataclass(frozen=True, slots=True)
+class PreFilterOutcome:
+    """The effect of PreFilter on the search: a rejection, or (code Success) the nodes it narrowed the search
+    to.
+
+    Attributes
+    ----------
+    plugin : str
+        Name of the plugin that rejected the pod; "" for none.
+    node_names : list of str or None
+        Sorted names of the nodes left to the search, some of which may not exist; None for all.
+    plugins : list of str
+        Names of the plugins that narrowed the search.
+    """
+
+    plugin: str = ""
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    node_names: list[str] | None = None
+    plugins: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Examination(Tabular):
+    """The verdict of every node and the scores of all feasible nodes, however many there are. Nothing is
+    placed.
+
+    Attributes
+    ----------
+    order : list of str
+        Node names in list order.
+    pre_filter : PreFilterOutcome or None
+        None where PreFilter neither rejected the pod nor narrowed the search.
+    skipped_filter, skipped_score : list of str
+        Sorted names of the plugins that returned Skip at PreFilter or PreScore.
+    rejected : dict of str to Status
+        Node to the status of the first filter that rejected it, in list order.
+    feasible : list of str
+        Feasible nodes in list order; `raw`, `normalized` and `total` are aligned with it.
+    raw, normalized : dict of str to (n,) int64 array
+        Plugin to its scores of the feasible nodes: as returned, and 0 to 100 before weighting.
+    total : (n,) int64 array
+        Weighted sums.
+    best : list of str
+        Feasible nodes with the highest total.
+    fit_error : str
+        FitError text where no node is feasible.
+    error : str
+        The error with which the cycle fails. After a score out of range (0 to 100) the verdicts of the
+        filters are given all the same.
+    """
+
+    order: list[str]
+    pre_filter: PreFilterOutcome | None = None
+    skipped_filter: list[str] = field(default_factory=list)
+    skipped_score: list[str] = field(default_factory=list)
+    rejected: dict[str, Status] = field(default_factory=dict)
+    feasible: list[str] = field(default_factory=list)
+    raw: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    normalized: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    total: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    best: list[str] = field(default_factory=list)
+    fit_error: str = ""
+    error: str = ""
+
+    def headline(self) -> str:
+        """Return on how many nodes the pod fits, and why on no more, in one line."""
+        why = self.error or self.fit_error
+        return f"fits {len(self.feasible)} of {len(self.order)} nodes" + (f"; {why}" if why else "")
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each node in list order.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns node, total (0 where it is not feasible or there are no scores), reasons (missing where no
+            filter rejects the pod).
+        """
+        totals = dict(zip(self.feasible, self.total.tolist(), strict=False))
+        nodes = self.order[:limit]
+        reasons = [
+            ", ".join(self.rejected[node].reasons) if node in self.rejected else None for node in nodes
+        ]
+        total = np.array([totals.get(node, 0) for node in nodes], dtype=np.int64)
+        return Table({"node": nodes, "total": total, "reasons": reasons})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table with fit error and error as a JSON value."""
+        return self.table().to_dict() | {"fitError": self.fit_error, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Feasibility(Tabular):
+    """The nodes on which a pod fits; true where there is one and the cycle has no error.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        Names of the feasible nodes in list order.
+    message : str
+        FitError text or the error of the cycle, where the pod fits nowhere.
+    """
+
+    nodes: tuple[str, ...]
+    message: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes) and not self.message
+
+    def headline(self) -> str:
+        """Return the number of feasible nodes, or why there are none, in one line."""
+        return self.message or f"fits {len(self.nodes)} nodes"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each feasible node.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Column node.
+        """
+        return Table({"node": list(self.nodes[:limit])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value."""
+        return {"nodes": list(self.nodes), "message": self.message}
 
 
 def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
@@ -210,77 +340,6 @@ def score_rows(
 
 # ---- examine preemption ------------------------------------------------------------------------------------
 # Examination of a pod that fits nowhere: the victims of preemption on each node where eviction helps.
-
-
-class PreemptionExamination(Struct, frozen=True):
-    """The possible preemptions for a pod; no pod is evicted.
-
-    Attributes
-    ----------
-    dry_run : FoundCandidates
-        Whether the pod may preempt, and the candidates.
-    choice : Choice or None
-        The candidate that preemption would choose, and the criterion that decided; None without candidates.
-    """
-
-    dry_run: FoundCandidates = msgspec.field(default_factory=FoundCandidates)
-    choice: Choice | None = None
-
-    def listed(self, limit: int | None) -> list[Candidate]:
-        """Return the candidates, the chosen one first.
-
-        Parameters
-        ----------
-        limit : int or None
-            Largest number of candidates; None for all.
-        """
-        chosen = [] if self.choice is None else [self.choice.candidate]
-        others = [candidate for candidate in self.dry_run.candidates if candidate not in chosen]
-        return (chosen + others)[:limit]
-
-    def rejections(self) -> dict[str, int]:
-        """Return the number of nodes per reason why eviction does not help there; the most frequent reason
-        first."""
-        counts = Counter(reason for status in self.dry_run.rejected.values() for reason in status.reasons)
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
-    """Find the nodes where evictions would make room for a pod. Extenders are not called.
-
-    Parameters
-    ----------
-    everywhere : bool, optional
-        Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
-        candidates, as those of DefaultPreemption do.
-    """
-    state = engine.framework.new_state(pod)
-    engine.begin_cycle(state.target)
-    if engine.nodes_in_view() == 0:
-        return PreemptionExamination()
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
-    if ran.error:
-        return PreemptionExamination()
-    statuses = _statuses(engine, state, pod, ran)
-    if not statuses:
-        return PreemptionExamination()
-    plugins = preemption_plugins(engine.profile)
-    limits = plugins[0].limits if plugins and not everywhere else None
-    evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
-    candidates = evaluator.find_candidates(state, pod, statuses)
-    return PreemptionExamination(candidates, pick_one_node(candidates.candidates))
-
-
-def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
-    """Return the status of each rejecting node; empty where a node is feasible or a plugin fails."""
-    if ran.rejection is not None:
-        return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
-    engine.begin_search(state, pod, ran)
-    try:
-        _, verdicts = engine.search.verdicts(*state.target)
-        return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
-    except StatusError:
-        return {}
 
 
 # ---- placement check ---------------------------------------------------------------------------------------

@@ -17,18 +17,6 @@ from moorage.controllers.resource_claim_controller import claim_of_template
 from moorage.engine.devices.claim_requests import ClaimRequests, ClassOf, PreparedRequest
 from moorage.engine.devices.device_state import DeviceState
 from moorage.engine.devices.extended_resources import claim_spec, find_claim, new_claim
-from moorage.engine.devices.request_survey import (
-    CAPACITY,
-    CLASS,
-    CONSTRAINT,
-    COUNTER,
-    IN_USE,
-    PUBLISHED,
-    SELECTOR,
-    TAINT,
-    DeviceSurvey,
-    RequestSurvey,
-)
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube import Node, Pod
 from moorage.kube.model.pod import PodResourceClaim, PodResourceClaimStatus
@@ -41,6 +29,19 @@ from moorage.kube.model.resource_claims import (
 )
 from moorage.kube.model.resource_slices import ResourceSlice, find_pool_problems
 from moorage.store import ObjectClient, find_object
+
+from .request_survey import (
+    CAPACITY,
+    CLASS,
+    CONSTRAINT,
+    COUNTER,
+    IN_USE,
+    PUBLISHED,
+    SELECTOR,
+    TAINT,
+    DeviceSurvey,
+    RequestSurvey,
+)
 
 EXTENDED = "extended resources"
 """Name of the claim that stands for the extended resources of a pod."""

@@ -17,19 +17,19 @@ from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage.document import Count, Document
+from moorage.engine.devices.allocator import AllocatedDevices
+from moorage.engine.devices.claim_requests import AllocationError, Features, PreparedRequest, SelectorError
+from moorage.engine.devices.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from moorage.engine.devices.device_properties import (
+    Amounts,
+    CapacityError,
+    SelectorCache,
+    possible_amounts,
+    tolerates_taints,
+)
 from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
-
-from .allocator import AllocatedDevices
-from .claim_requests import AllocationError, Features, PreparedRequest, SelectorError
-from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
-from .device_properties import (
-    CapacityError,
-    SelectorCache,
-    has_capacity,
-    tolerates_taints,
-)
 
 PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
     *("published", "class-selector", "request-selector", "taint", "in-use"),
@@ -302,6 +302,37 @@ class DeviceSurvey:
 
 
 _NOTHING = Quantity(0)
+
+
+def has_capacity(
+    device: PublishedDevice, requests: Amounts, features: Features, consumed: Amounts, taken: Amounts
+) -> bool:
+    """Whether a device has room for a request.
+
+    Parameters
+    ----------
+    consumed, taken : mapping of str to Quantity
+        What allocations consume, and what a search has taken.
+
+    Raises
+    ------
+    CapacityError
+        See `consumed_amounts`.
+    """
+    amounts = possible_amounts(device, requests, features)
+    if amounts is None:
+        return False
+    if not amounts and not consumed and not taken:
+        return True
+    for (name, whole), amount in zip(
+        device.capacity.items(), amounts or device.capacity.values(), strict=True
+    ):
+        for more in (consumed, taken):
+            if name in more:
+                amount += more[name]
+        if amount > whole:
+            return False
+    return True
 
 
 def _holder(claim: ResourceClaim, devices: int) -> DeviceHolder:

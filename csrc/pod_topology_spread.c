@@ -20,7 +20,7 @@ static void find_min(mr_counter *counter)
 }
 
 /* filtering.go, minMatchNum: the minimum of matching pods over the domains; 0 if there are fewer than minDomains. */
-static int32_t least(const mr_constraint *constraint)
+static int32_t min_match(const mr_constraint *constraint)
 {
     mr_counter *counter = constraint->counter;
     if (!counter->at_min) find_min(counter);
@@ -29,7 +29,7 @@ static int32_t least(const mr_constraint *constraint)
 
 void mr_terms_prepare(mr_terms *terms)
 {
-    for (int32_t i = 0; i < terms->n_hard; i++) terms->hard[i].min = least(&terms->hard[i]);
+    for (int32_t i = 0; i < terms->n_hard; i++) terms->hard[i].min = min_match(&terms->hard[i]);
 }
 
 /* The global minimum if a domain had `pods` matching pods and the other domains were unchanged. */

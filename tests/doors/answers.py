@@ -31,7 +31,6 @@ from moorage.answers.explain.probe import Probe as Probe
 # How many devices each rule of a request leaves, without a pod.
 from moorage.answers.explain.request_survey import DeviceSurvey as DeviceSurvey
 from moorage.answers.explain.request_survey import RequestSurvey as RequestSurvey
-from moorage.answers.explain.request_survey import has_capacity as has_capacity
 
 # A limit of the search is lowered to what a test can reach.
 from moorage.answers.explain.rules import devices as devices

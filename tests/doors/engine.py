@@ -216,6 +216,7 @@ from moorage.engine.devices.device_pools import properties_of as properties_of
 from moorage.engine.devices.device_pools import selects as selects
 from moorage.engine.devices.device_properties import CapacityError as CapacityError
 from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
+from moorage.engine.devices.device_properties import possible_amounts as possible_amounts
 from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value

@@ -19,8 +19,13 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
-from moorage.cluster.amounts import offered, quantity_text
-from moorage.cluster.requirements import (
+from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
+from moorage.kube import Deployment, Object, Pod, Taint
+from moorage.kube.model.node import is_of_a_moment
+from moorage.store import ObjectClient, find_object
+
+from .amounts import offered, quantity_text
+from .requirements import (
     Constraint,
     effective_request,
     finer_constraints,
@@ -29,10 +34,6 @@ from moorage.cluster.requirements import (
     tolerate,
     toleration_of,
 )
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
-from moorage.kube import Deployment, Object, Pod, Taint
-from moorage.kube.model.node import is_of_a_moment
-from moorage.store import ObjectClient, find_object
 
 OF_ROLES = "node-role.kubernetes.io/"
 """How taints of control planes begin: few pods are to be there."""

@@ -137,14 +137,10 @@ LISTS = {"containers": "containers", "init_containers": "initContainers"}
 """Fields of the spec that are lists of containers, and their JSON names."""
 
 
-class Request(Constraint):
-    """The request of a pod for a resource."""
-
-
-def request_constraints(resources: Iterable[str]) -> Iterator[Request]:
+def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
     """Yield the requests of a pod for resources."""
     for resource in resources:
-        yield Request("request", resource, partial(drop_request, resource=resource))
+        yield Constraint("request", resource, partial(drop_request, resource=resource))
 
 
 class Edit(Struct, frozen=True):
@@ -447,10 +443,6 @@ def made_for(pod: Pod) -> Need | None:
 
 
 # ---- taints ------------------------------------------------------------------------------------------------
-
-
-class Untolerated(Constraint):
-    """A taint of nodes that the pod does not tolerate."""
 
 
 def untolerated(having: Sequence[sets.Toleration], taints: Iterable[Taint], is_cordoned: bool) -> list[Taint]:

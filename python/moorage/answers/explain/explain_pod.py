@@ -17,7 +17,6 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
-from moorage.answers.explain.examine_preemption import PreemptionExamination, examine_preemption
 from moorage.cluster.amounts import readable
 from moorage.cluster.change import find_reference
 from moorage.cluster.examine import Examination, examine
@@ -48,6 +47,7 @@ from .evidence_search import (
     verdicts_of,
     weights_of,
 )
+from .examine_preemption import PreemptionExamination, examine_preemption
 from .explain_document import Explanation
 from .explanation import Note, group_nodes
 from .find_conflicts import find_conflicts

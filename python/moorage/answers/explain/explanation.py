@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
-from moorage.answers.explain.examine_preemption import PreemptionExamination
 from moorage.cluster.examine import Examination
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
 from moorage.cluster.requirements import Constraint
@@ -26,6 +25,7 @@ from moorage.table import Table, Tabular
 
 from .changes import ChangePair
 from .evidence_search import ExtenderAnswer, FilterVerdicts
+from .examine_preemption import PreemptionExamination
 from .pod_claims import ClaimExplanation
 from .pods_in_the_way import RaisedPriority
 

@@ -159,9 +159,11 @@ class PodClaims:
         survey, class_of = self.survey(), self.state.class_of()
         explanations = []
         for use, claim in self.named():
-            explanations.append(_explanation(use, claim))
-            if claim.status.allocation is None:
-                explanations[-1].requests.extend(surveys(survey, nodes, claim, class_of))
+            allocation, users = claim.status.allocation, [each.name for each in claim.status.reserved_for]
+            results = () if allocation is None else allocation.devices.results
+            devices = tuple([f"{each.driver}/{each.pool}/{each.device}" for each in results])
+            requests = [] if allocation is not None else [*surveys(survey, nodes, claim, class_of)]
+            explanations.append(ClaimExplanation(claim.key, use, devices, tuple(users), requests))
         extended = self.extended()
         if extended is not None:
             having = [node for node in nodes if not any(map(node.status.allocatable.get, self.resources))]
@@ -209,15 +211,6 @@ def surveys(
 def with_claims(pod: Pod, uses: Iterable[PodResourceClaim]) -> Pod:
     """Return a pod with other claims."""
     return replace(pod, spec=replace(pod.spec, resource_claims=tuple(uses)))
-
-
-def _explanation(use: str, claim: ResourceClaim) -> ClaimExplanation:
-    allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results
-    devices = tuple([f"{result.driver}/{result.pool}/{result.device}" for result in results])
-    return ClaimExplanation(
-        claim.key, use, devices, tuple([consumer.name for consumer in claim.status.reserved_for])
-    )
 
 
 # ---- claims of a pod that is explained as if it were pending -----------------------------------------------

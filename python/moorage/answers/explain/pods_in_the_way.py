@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.answers.explain.examine_preemption import examine_preemption
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, surge_of, without_surge
 from moorage.cluster.requirements import (
     POD_TERMS,
@@ -36,6 +35,7 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_
 from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
 from moorage.store import NotFoundError, ObjectClient
 
+from .examine_preemption import examine_preemption
 from .probe import Probe
 
 # ---- old pods of its own rollout ---------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_spec import bound
-from moorage.answers.explain.examine_preemption import examine_preemption
 from moorage.cluster.examine import examine, score_rows
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
@@ -54,6 +53,7 @@ from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
 from ..asked_pods import without_number
+from .examine_preemption import examine_preemption
 from .pod_claims import ClaimExplanation, PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)

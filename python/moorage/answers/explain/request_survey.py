@@ -21,7 +21,6 @@ from moorage.engine.devices.allocator import AllocatedDevices
 from moorage.engine.devices.claim_requests import AllocationError, Features, PreparedRequest, SelectorError
 from moorage.engine.devices.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from moorage.engine.devices.device_properties import (
-    Amounts,
     CapacityError,
     SelectorCache,
     possible_amounts,
@@ -246,8 +245,12 @@ class DeviceSurvey:
         )
 
     def _has_capacity(self, request: PreparedRequest, pool: DevicePool, device: PublishedDevice) -> bool:
+        amounts = possible_amounts(device, request.capacity, self._features)
         consumed = self._allocated.consumed.get(device.id, {})
-        return has_capacity(device, request.capacity, self._features, consumed, {})
+        if amounts is None or not (amounts or consumed):
+            return amounts is not None
+        needed = zip(device.capacity.items(), amounts or device.capacity.values(), strict=True)
+        return all(amount + consumed.get(name, _NOTHING) <= whole for (name, whole), amount in needed)
 
     def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
         """Whether a device that nobody uses could have its shared counters."""
@@ -298,45 +301,15 @@ class DeviceSurvey:
             counts.update(holders.keys())
             claims |= holders
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return tuple([_holder(claims[key], number) for key, number in ordered])
+        return tuple(
+            [
+                DeviceHolder(key, tuple([user.name for user in claims[key].status.reserved_for]), number)
+                for key, number in ordered
+            ]
+        )
 
 
 _NOTHING = Quantity(0)
-
-
-def has_capacity(
-    device: PublishedDevice, requests: Amounts, features: Features, consumed: Amounts, taken: Amounts
-) -> bool:
-    """Whether a device has room for a request.
-
-    Parameters
-    ----------
-    consumed, taken : mapping of str to Quantity
-        What allocations consume, and what a search has taken.
-
-    Raises
-    ------
-    CapacityError
-        See `consumed_amounts`.
-    """
-    amounts = possible_amounts(device, requests, features)
-    if amounts is None:
-        return False
-    if not amounts and not consumed and not taken:
-        return True
-    for (name, whole), amount in zip(
-        device.capacity.items(), amounts or device.capacity.values(), strict=True
-    ):
-        for more in (consumed, taken):
-            if name in more:
-                amount += more[name]
-        if amount > whole:
-            return False
-    return True
-
-
-def _holder(claim: ResourceClaim, devices: int) -> DeviceHolder:
-    return DeviceHolder(claim.key, tuple([consumer.name for consumer in claim.status.reserved_for]), devices)
 
 
 def _each(kind: str, passes: Callable[[DevicePool, PublishedDevice], bool], text: str = "") -> _Rule:

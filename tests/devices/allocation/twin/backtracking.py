@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.doors.answers import has_capacity
 from tests.doors.engine import (
     AllocatedDevices,
     AllocationError,
@@ -22,6 +21,7 @@ from tests.doors.engine import (
     SearchTimeoutError,
     SelectorError,
     consumed_amounts,
+    possible_amounts,
 )
 from tests.doors.kube import CompileError
 
@@ -41,6 +41,41 @@ MAX_RESULTS = 32
 
 _PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
+
+
+def has_capacity(
+    device: PublishedDevice,
+    requests: Mapping[str, Quantity],
+    features: Features,
+    consumed: Mapping[str, Quantity],
+    taken: Mapping[str, Quantity],
+) -> bool:
+    """Whether a device has room for a request.
+
+    Parameters
+    ----------
+    consumed, taken : mapping of str to Quantity
+        What allocations consume, and what a search has taken.
+
+    Raises
+    ------
+    CapacityError
+        See `consumed_amounts`.
+    """
+    amounts = possible_amounts(device, requests, features)
+    if amounts is None:
+        return False
+    if not amounts and not consumed and not taken:
+        return True
+    for (name, whole), amount in zip(
+        device.capacity.items(), amounts or device.capacity.values(), strict=True
+    ):
+        for more in (consumed, taken):
+            if name in more:
+                amount += more[name]
+        if amount > whole:
+            return False
+    return True
 
 
 class _MaxSizeExceededError(Exception):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from moorage._core.decide.terms import DomainCounts
 from moorage._core.state.pod_terms import PodTerm
 from moorage.cluster.requirements import requirement_text
-from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from moorage.engine.plugins.inter_pod_affinity import AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY
 from moorage.errors import first_of
@@ -206,14 +206,11 @@ def _selector_text(term: PodTerm, written: PodAffinityTerm) -> str:
 def evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds the pods that are missing, or in the way, by terms about other pods."""
     terms = _Terms(inquiry)
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        for reason in status.reasons:
-            if reason == AFFINITY:
-                yield from terms.missing(rows)
-            elif reason == ANTI_AFFINITY:
-                yield from terms.repelling(rows)
-            elif reason == EXISTING_ANTI_AFFINITY:
-                yield from terms.repelled(rows)
-
-    return find
+    finders = {
+        AFFINITY: terms.missing,
+        ANTI_AFFINITY: terms.repelling,
+        EXISTING_ANTI_AFFINITY: terms.repelled,
+    }
+    return lambda rows, status: chain.from_iterable(
+        finders[reason](rows) for reason in status.reasons if reason in finders
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moorage.cluster.helpful_changes import HelpfulChange, dropped
-from moorage.cluster.requirements import Constraint, Request, Spread, Untolerated
+from moorage.cluster.requirements import Constraint
 from moorage.engine.framework import Plugin
 from moorage.engine.framework.evidence import FindEvidence, RejectedPod
 from moorage.engine.framework.interface import EvidencePlugin
@@ -49,12 +49,12 @@ BY_PLUGIN: dict[type[Plugin], MakeFinder] = {
 }
 """Of the in-tree filters. Those with the same function are asked together."""
 
-LOOSENED: dict[type[Constraint], Callable[[Probe, Any], Iterator[HelpfulChange]]] = {
-    Request: room.loosened,
-    Untolerated: selection.loosened,
-    Spread: spread.loosened,
+LOOSENED: dict[str, Callable[[Probe, Any], Iterator[HelpfulChange]]] = {
+    "request": room.loosened,
+    "taint": selection.loosened,
+    "topology-spread": spread.loosened,
 }
-"""By the class of the constraint; those of other classes are dropped."""
+"""By the kind of the constraint; those of other kinds are dropped."""
 
 
 def finder_of(plugin: Plugin | None) -> MakeFinder | None:
@@ -66,5 +66,5 @@ def finder_of(plugin: Plugin | None) -> MakeFinder | None:
 
 def remedies(probe: Probe, constraint: Constraint) -> Iterator[HelpfulChange]:
     """Yield the changes that loosen a constraint of the pod, or else drop it, and place the pod."""
-    loosened = LOOSENED.get(type(constraint))
+    loosened = LOOSENED.get(constraint.kind)
     return probe.tried(dropped(constraint)) if loosened is None else loosened(probe, constraint)

@@ -10,16 +10,16 @@ from typing import Any, Self, cast
 import numpy as np
 from msgspec.structs import replace
 
-from moorage._core.base.quantity import Quantity, parse_milli, parse_value
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, PodGates
 from moorage.cluster.amounts import asked_by, compared, held_by, quantity_text, readable
 from moorage.cluster.helpful_changes import HelpfulChange, lowered
-from moorage.cluster.requirements import Request, effective_request, lower
+from moorage.cluster.requirements import Constraint, effective_request, lower, whole
 from moorage.engine.devices.claim_requests import MAX_RESULTS
 from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, Need, RejectedPod, Rows
 from moorage.engine.plugins.node_resources import resource_of
-from moorage.kube import Container, LimitRange, Node, Pod
+from moorage.kube import Container, LimitRange, Pod
 from moorage.kube.admission.pod_requests import container_defaults, defaulted_by_limit_range
 from moorage.kube.model.meta import Condition
 from moorage.store import ObjectClient
@@ -53,10 +53,7 @@ class Amounts:
         if self.resource == "pods":
             return 1
         requests = (held_by if resizes else asked_by)(pod, self._gates)
-        return self._whole(requests.get(self.resource, ZERO))
-
-    def _whole(self, quantity: Quantity) -> int:
-        return quantity.milli_value() if self.resource == "cpu" else quantity.value()
+        return whole(self.resource, requests.get(self.resource, ZERO))
 
     def held(self, amount: int) -> str:
         """Return an amount as a quantity, with its resource."""
@@ -128,7 +125,7 @@ class Amounts:
         level = pod.spec.resources is not None and self.resource in pod.spec.resources.requests
         bare = replace(pod, spec=replace(pod.spec, overhead={}, resources=None))
         containers = self.of(_without_init_containers(bare), False)
-        overhead = self._whole(Quantity(pod.spec.overhead.get(self.resource, 0)))
+        overhead = whole(self.resource, Quantity(pod.spec.overhead.get(self.resource, 0)))
         by_init = not level and self.of(bare, False) > containers
         alone = self.of(replace(bare, spec=replace(bare.spec, init_containers=())), False)
         sidecars = 0 if level or by_init else containers - alone
@@ -323,7 +320,7 @@ def _of_node(
     """Yield what a node does not give to pods, where the pod would have room with it (it is reserved, or
     devices are not healthy), and who holds its room."""
     node, resource = inquiry.node(row), amounts.resource
-    capacity = _capacity(node, resource)
+    capacity = whole(resource, Quantity(node.status.capacity.get(resource, 0)))
     if capacity - allocatable >= missing:
         values = quantities(resource, capacity=capacity, allocatable=allocatable)
         text = f"capacity {values['capacity']}, allocatable {values['allocatable']}"
@@ -331,16 +328,10 @@ def _of_node(
     yield from find_holders(amounts, node.name, inquiry.pods_on(row), inquiry.nominated_on(row), missing)
 
 
-def _capacity(node: Node, resource: str) -> int:
-    """The capacity of a node, also what it does not give to pods."""
-    capacity = node.status.capacity.get(resource, 0)
-    return parse_milli(capacity) if resource == "cpu" else parse_value(capacity)
-
-
 # ---- lower requests ----------------------------------------------------------------------------------------
 
 
-def loosened(probe: Probe, request: Request) -> Iterator[HelpfulChange]:
+def loosened(probe: Probe, request: Constraint) -> Iterator[HelpfulChange]:
     """Yield the change to the largest request that fits some node."""
     resource, table = request.name, probe.table
     rows = probe.feasible(request.drop(probe.pod))

@@ -15,7 +15,6 @@ from moorage.cluster.helpful_changes import OF_ROLES, HelpfulChange, Kind, Objec
 from moorage.cluster.node_changes import with_cordon
 from moorage.cluster.requirements import (
     Constraint,
-    Untolerated,
     changed_field,
     has_pod_terms,
     label_requirements,
@@ -168,17 +167,17 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
     nodes = probe.nodes(probe.rows())
     counts = Counter(taint for node in nodes for taint in _of_node(probe, node))
     if len(counts) > MOST_TAINTS:
-        yield Untolerated("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
+        yield Constraint("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
         return
     for taint, _ in counts.most_common():
-        yield Untolerated("taint", taint.text, partial(tolerate, toleration=toleration_of([taint])))
+        yield Constraint("taint", taint.text, partial(tolerate, toleration=toleration_of([taint])))
 
 
 def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
     return tuple(untolerated(probe.tolerations, node.spec.taints, node.spec.unschedulable))
 
 
-def loosened(probe: Probe, taint: Untolerated | None = None) -> Iterator[HelpfulChange]:
+def loosened(probe: Probe, taint: Constraint | None = None) -> Iterator[HelpfulChange]:
     """Yield changes that add one toleration, whichever taint is meant."""
     for taints in _single_key_taints(probe):
         yield from probe.tried(tolerated(taints))

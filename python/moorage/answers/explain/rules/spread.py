@@ -134,7 +134,7 @@ class _Spread:
             "fewestIn": fewest_in,
             "fewestNodes": list(self._node_texts(rows)),
             "otherFewest": 0 if fewest_in is None else len(least) - 1,
-            "terminating": sum(map(self._is_leaving, self._pods(rows))),
+            "terminating": sum(self._is_leaving(pod) for row in rows for pod in self._inquiry.pods_on(row)),
             "domains": len(self._domains),
             "minDomains": self._min_domains,
             "maxSkew": self._max_skew,
@@ -169,10 +169,6 @@ class _Spread:
             yield text + (", counted by nodeTaintsPolicy Ignore" if is_tainted else "")
         if len(rows) > MOST_NODES:
             yield f"and {len(rows) - MOST_NODES} more nodes"
-
-    def _pods(self, rows: Sequence[int]) -> Iterator[Pod]:
-        for row in rows:
-            yield from self._inquiry.pods_on(row)
 
     def _is_leaving(self, pod: Pod) -> bool:
         """Whether a pod would count if it were not being deleted."""

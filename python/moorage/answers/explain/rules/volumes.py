@@ -358,7 +358,11 @@ def restriction_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
         if status.reasons == CLAIM_IN_USE.reasons:
-            yield from _users(inquiry, len(rows))
+            names, namespace = inquiry.state.read(RESTRICTIONS).names, inquiry.pod.namespace
+            for other in inquiry.search.state.pods():
+                for name in sorted(names & claim_names(other)) if other.namespace == namespace else ():
+                    text, values = f"uses claim {name}", {"claim": name}
+                    yield Fact("pod", other.key, text, values=values, nodes=len(rows))
             return
         if status.reasons != NO_DISK.reasons:
             for claim in _missing_claims(probe):
@@ -371,15 +375,6 @@ def restriction_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
                     yield Fact("pod", other.key, "uses the same disk")
 
     return find
-
-
-def _users(inquiry: RejectedPod, nodes: int) -> Iterator[Fact]:
-    """Yield the pods on nodes that use a claim of the pod."""
-    names, namespace = inquiry.state.read(RESTRICTIONS).names, inquiry.pod.namespace
-    for other in inquiry.search.state.pods():
-        if other.namespace == namespace and other.spec.volumes:
-            for name in sorted(names & claim_names(other)):
-                yield Fact("pod", other.key, f"uses claim {name}", values={"claim": name}, nodes=nodes)
 
 
 def zone_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:

@@ -13,9 +13,6 @@ from moorage.cluster.cluster_setup import ExternalController as ExternalControll
 from moorage.cluster.cluster_setup import SimulatedController as SimulatedController
 from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
-# A cordon, for changes that are tried.
-from moorage.cluster.node_changes import with_cordon as with_cordon
-
 # How a request is lowered: where, by how much, and that the rest of the pod stays.
 from moorage.cluster.requirements import drop_request as drop_request
 from moorage.cluster.requirements import effective_request as effective_request

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.controllers.workloads.make import job, machine, replicas
 from tests.core.make import pinned
 from tests.doors.cluster import finer_constraints, term_constraints
-from tests.doors.engine import UNSCHEDULABLE, schedule_one
+from tests.doors.engine import schedule_one
 from tests.make import ZONE, Json, make, node, pod, port
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
@@ -49,8 +49,8 @@ def test_all_that_a_node_lacks() -> None:
         node_selector={"disk": "ssd", "rack": "r1"},
     )
     assert needs(one.ask.explain(asked), "a") == [
-        "cordoned (node.kubernetes.io/unschedulable:NoSchedule)",
         "untolerated taint spot=yes:NoSchedule",
+        "cordoned (node.kubernetes.io/unschedulable:NoSchedule)",
         "label disk=ssd",
         "label rack=r1",
         "host port 10.0.0.9:80/TCP",
@@ -212,11 +212,6 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
     found = [change for change in seen.changes if change.kind == "add-toleration"]
     assert [(change.text, change.feasible_nodes) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
     assert found[0].pod.spec.tolerations == (Toleration(key=NOT_READY, operator="Equal"),)
-
-
-def test_the_taint_of_a_cordon_without_a_cordon_can_be_tolerated() -> None:
-    one = scheduler(node("a", taints=[UNSCHEDULABLE]))
-    assert ("tolerate node.kubernetes.io/unschedulable:NoSchedule", 1) in texts(one, pod("p"))
 
 
 def test_too_many_pods_ask_for_another_node() -> None:

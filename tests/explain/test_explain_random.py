@@ -17,8 +17,8 @@ from tests.doors.cluster import (
     term_constraints,
     tolerate,
     toleration_of,
-    with_cordon,
 )
+from tests.doors.controllers import with_cordon
 from tests.doors.engine import NativePlugin, PodGates
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 

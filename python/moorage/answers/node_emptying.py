@@ -85,6 +85,10 @@ class NodeReport(Document, frozen=True, kw_only=True):
     moves: tuple[Move, ...]
     """Of the drain."""
     blockers: tuple[Blocker, ...]
+    proof: str | UnsetType = UNSET
+    """Why it cannot be drained; only with impossible."""
+    changes: tuple[str, ...] = ()
+    """What would let it be drained, each tried alone."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,9 +10,8 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.controllers.cluster_controllers import NO_CONTROLLER
+from moorage.controllers.cluster_controllers import NO_CONTROLLER, with_cordon
 from moorage.controllers.store_control import admission_of
-from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.volume.claims import reaches_node, storage_capacity, volume_class
 from moorage.engine.volume.volume_binder import has_access
@@ -458,7 +457,6 @@ def labelled(obj: Object, changes: Sequence[str]) -> Object:
 #
 # Drains nodes as ``kubectl drain`` does, and cordons them.
 
-_CORDON = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 LOCAL_DATA = "has local data (emptyDir)"
 LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
@@ -479,15 +477,6 @@ def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool)
             client.update(with_cordon(node, value))
             changed.append(node.full_name)
     return tuple(changed)
-
-
-def with_cordon(node: Node, value: bool) -> Node:
-    """Return a node cordoned or uncordoned. The taint of a cordoned node comes and goes with it, as the node
-    lifecycle controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
-    """
-    kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) != _CORDON]
-    taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
-    return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
 
 
 def evict_pods(

@@ -11,9 +11,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from math import inf
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
+from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import Object, OwnerReference
@@ -74,6 +77,7 @@ _REPLICATED = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
 """The kinds whose controllers make the workloads that make the pods."""
 NO_CONTROLLER = "no controller would replace it"
+_CORDON = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 LATER = 1 << 62
 """The version of workloads that nobody has written: they follow those that were, in the order of events."""
 
@@ -174,13 +178,14 @@ class ClusterControllers(SavedFields):
         """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
         Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
-        goes as well, and pods that do not tolerate a taint NoExecute of their node. Kubelets end the pods
-        that are being deleted, and start others.
+        goes as well, and pods that do not tolerate a taint NoExecute of their node. The taint of a cordon
+        comes or goes. Kubelets end the pods that are being deleted, and start others.
         """
-        nodes = self._node_copy.values()
-        self._nodes = {
-            node.name: True for node in nodes for taint in node.spec.taints if taint.effect == "NoExecute"
-        }
+        self._nodes = {}
+        for node in self._node_copy.values():
+            has_effect = any(taint.effect == "NoExecute" for taint in node.spec.taints)
+            if has_effect or _with_taint_of_cordon(node) is not None:
+                self._nodes[node.name] = has_effect
         self.budgets.start()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._has_namespaces = bool(namespaces)
@@ -301,7 +306,7 @@ class ClusterControllers(SavedFields):
         self.daemon_sets.note_node(new.name)
         if old.spec.taints != new.spec.taints or old.status.conditions != new.status.conditions:
             self._nodes[new.name] = True
-        elif old.metadata.labels != new.metadata.labels:
+        elif old.metadata.labels != new.metadata.labels or old.spec != new.spec:
             self._nodes.setdefault(new.name, False)
 
     def _note_lost_node(self, node: Node) -> None:
@@ -347,6 +352,9 @@ class ClusterControllers(SavedFields):
         nodes, self._nodes = self._nodes, {}
         changed, self._changed = self._changed, {}
         for name, may_lose_pods in nodes.items():
+            node = self._node_copy.get(name)
+            if node is not None and (tainted := _with_taint_of_cordon(node)) is not None:
+                self._client.update(tainted)
             if may_lose_pods:
                 self._evict_from(name)
             if self._copies["DaemonSet"]:
@@ -639,6 +647,22 @@ class ClusterControllers(SavedFields):
         due = [name for name, when in self.availability.waiting.items() if when <= now]
         self._look_at(due)
         return due
+
+
+def with_cordon(node: Node, value: bool) -> Node:
+    """Return a node cordoned or uncordoned. The taint of a cordoned node comes and goes with it, as the node
+    lifecycle controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
+    """
+    kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) != _CORDON]
+    taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
+    return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
+
+
+def _with_taint_of_cordon(node: Node) -> Node | None:
+    """Return a node with the taint that its cordon lacks, or without one that was of a cordon; None if it has
+    what it should."""
+    is_tainted = any((taint.key, taint.effect) == _CORDON for taint in node.spec.taints)
+    return with_cordon(node, node.spec.unschedulable) if is_tainted != node.spec.unschedulable else None
 
 
 class NodeEvents(HandlerFunctions[Node]):

@@ -14,7 +14,7 @@ from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
-    places_first,
+    place_first,
     requested_changes,
 )
 from ..options.inputs import (
@@ -141,8 +141,7 @@ def capacity(  # noqa: PLR0913
         scheduler.change.apply(read.others)
         setup = SimulationSetup(cluster, settings, requested_changes(), loaded=loaded)
         scheduler = setup.make()
-        if places_first(options["after_run"]):
-            setup.place(scheduler)
+        place_first(setup, scheduler, options["after_run"])
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
         coming, ahead = coming_nodes(options, cluster), list[str]()
@@ -250,8 +249,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         settings = scheduler_settings(options, cluster)
         setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
-        if is_run := places_first(options["after_run"]):
-            setup.place(scheduler)
+        if is_run := place_first(setup, scheduler, options["after_run"]):
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""

@@ -10,7 +10,7 @@ import click
 from moorage.errors import InputError, located, no_node, with_hint
 from moorage.notes import RoutineNote, as_sentence
 
-from ..options.change_options import ChangingCommand, change_options, setup_of
+from ..options.change_options import ChangingCommand, change_options, place_first, setup_of
 from ..options.inputs import (
     input_options,
     print_notes,
@@ -110,7 +110,12 @@ def explain(
     Exit codes: 0 if every explained pod gets a node, or the node goes or can be drained; 1 if not; 2 for bad
     input.
     """
+    if output == "csv" and by is None:
+        raise click.UsageError("-o csv is for --by alone")
     if target is not None and target.startswith("node/"):
+        of_pods = {"--all-pending": all_pending, "--by": by, "--node": names, "--alone": options["alone"]}
+        for option in (option for option, is_given in of_pods.items() if is_given):
+            raise click.UsageError(f"{option} asks about pods, and is not for node/NAME")
         return _explain_node(target.partition("/")[2], output, options)
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
@@ -120,7 +125,7 @@ def explain(
     from .explain_output import write_explanations
     from .printing import ignore_broken_pipe, print_lines
 
-    _refuse_together(target, all_pending, output, by, options)
+    _refuse_together(target, all_pending, options)
     setup = setup_of(options)
     known = {node.name for node in setup.cluster.nodes}
     for name in names:
@@ -162,16 +167,12 @@ def explain(
     return 0 if not (homeless or unmade) else 1
 
 
-def _refuse_together(
-    target: str | None, all_pending: bool, output: str, by: str | None, options: Mapping[str, Any]
-) -> None:
+def _refuse_together(target: str | None, all_pending: bool, options: Mapping[str, Any]) -> None:
     """Refuse options that do not go together."""
     if options["alone"] and options["after_run"]:
         raise click.UsageError("give either --alone or --after-run")
     if options["at"] is not None:
         raise click.UsageError("--at is for node/NAME alone")
-    if output == "csv" and by is None:
-        raise click.UsageError("-o csv is for --by alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
 
@@ -276,6 +277,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
     setup = setup_of(options)
     scheduler = setup.make()
+    place_first(setup, scheduler, options["after_run"])
     coming = setup.coming
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
     with located(source="TARGET"):

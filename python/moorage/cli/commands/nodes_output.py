@@ -97,7 +97,8 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     tables = [*blocked_nodes(plan), moves, held]
 
-    document = NodeReport.from_object(plan, room=room)
+    changes = tuple([change.text for change in plan.changes])
+    document = NodeReport.from_object(plan, room=room, changes=changes)
     page = partial(_page, f"Node {room.name}", lines, tables, about)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 

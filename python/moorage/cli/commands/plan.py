@@ -18,7 +18,7 @@ from ..options.change_options import (
     after_run_option,
     change_options,
     command_alike,
-    places_first,
+    place_first,
     setup_of,
 )
 from ..options.inputs import input_options, print_notes, scheduler_options
@@ -387,8 +387,8 @@ def _answer(
         read = read_templates(options.get("templates", ()), there, options["validate"], options["namespace"])
         scheduler.change.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
-        if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
-            setup.place(scheduler)
+        if options["after_run"] or not asks_of_pending:
+            place_first(setup, scheduler, options["after_run"])
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         coming = coming_nodes(options, cluster, drained is not None) if "autoscale" in options else None

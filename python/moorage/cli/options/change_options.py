@@ -27,6 +27,7 @@ from .option_types import (
 
 if TYPE_CHECKING:
     from moorage.answers.runs.simulation import SimulationSetup
+    from moorage.answers.scheduler import Scheduler
 
     from .option_types import Complete
 
@@ -130,17 +131,12 @@ after_run_option = click.option(
 )
 
 
-def places_first(after_run: bool) -> bool:
-    """Tell whether the pending pods are placed before the question of the current command is answered.
-
-    A change may make pods, or evict some, and these hold no room as long as they are pending.
-
-    Parameters
-    ----------
-    after_run : bool
-        Whether the command says so.
-    """
-    return after_run or bool(requested_changes())
+def place_first(setup: SimulationSetup, scheduler: Scheduler, after_run: bool) -> bool:
+    """Place the pending pods before the question of the current command is answered, if it says so or makes a
+    change, which may make pods, or evict some, that hold no room as long as they are pending; tell if so."""
+    if is_run := after_run or bool(requested_changes()):
+        setup.place(scheduler)
+    return is_run
 
 
 def requested_changes() -> list[RequestedChange]:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.cluster.helpful_changes import OF_ROLES, HelpfulChange, Kind, ObjectEdit, of_pod, tolerated
-from moorage.cluster.node_changes import with_cordon
 from moorage.cluster.requirements import (
     Constraint,
     changed_field,
@@ -29,6 +28,7 @@ from moorage.cluster.requirements import (
     without_node_selection,
     without_pod_terms,
 )
+from moorage.controllers.cluster_controllers import with_cordon
 from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, FindEvidence, Need, RejectedPod, Rows
 from moorage.engine.plugins.node_affinity_and_taints import (
@@ -208,7 +208,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
     loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
         taints = _of_node(probe, node)
-        is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `uncordons`
+        is_cordon = taints == (UNSCHEDULABLE,)  # see `uncordons`
         if len({taint.key for taint in taints}) == 1 and not (is_cordon or is_leaving(taints[0])):
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]

@@ -13,6 +13,9 @@ from moorage.cluster.cluster_setup import ExternalController as ExternalControll
 from moorage.cluster.cluster_setup import SimulatedController as SimulatedController
 from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
+# How many pods may be tried for offers, of which there can be too many.
+from moorage.cluster.played_changes import PlayedChanges as PlayedChanges
+
 # How a request is lowered: where, by how much, and that the rest of the pod stays.
 from moorage.cluster.requirements import drop_request as drop_request
 from moorage.cluster.requirements import effective_request as effective_request

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.cluster import PlayedChanges
 from tests.explain.test_evidence import HOST
 from tests.explain.test_evidence_of_filters import explained, node, pod
 
@@ -141,3 +142,21 @@ def test_containers_do_not_keep_a_dropped_claim() -> None:
     ).changes
     assert change.text == "drop claim gpus"
     assert change.pod.spec.containers[0].resources.claims == ()
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_fewer_replicas_leave_the_pod_with_a_node(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A StatefulSet keeps its first pod, which waits; of a ReplicaSet the pods without a node go first, which
+    is known where too many pods wait for a run."""
+    monkeypatch.setattr(PlayedChanges, "may_run", lambda *_: False)
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": SELECTOR["matchLabels"]}, "spec": {"containers": [container]}}
+    made = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x", "uid": "s"}}
+    spec = {"replicas": 2, "selector": SELECTOR, "template": template}
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "s", "controller": True}
+    meta = {"labels": SELECTOR["matchLabels"], "ownerReferences": [owner]}
+    text = node("n1", allocatable={"cpu": "1"}) + yaml.safe_dump(made | {"spec": spec}) + "---\n"
+    text += pod("x-0", cpu="1", metadata=meta | {"uid": "0"})
+    text += pod("x-1", cpu="1", metadata=meta | {"uid": "1"}, spec={"nodeName": "n1"})
+    offered = [change for change in texts(text, "default/x-0") if change.startswith("scale")]
+    assert offered == (["scale replicaset/x to 1: 1 of 2 fit as it is"] if kind == "ReplicaSet" else [])

@@ -4,7 +4,7 @@ is deleted, fewer replicas, and the revision before. Each is made by the verbs o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -127,8 +127,11 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
     def scale(scheduler: ChangingScheduler) -> None:
         scheduler.change.scale(f"{top.kind}/{top.key}", fits)
 
-    left = played.pods_like(probe.pod, scale) if played is not None and played.may_run(1) else ()
-    if all(pod.spec.node_name for pod in left):
+    if played is not None and played.may_run(1):
+        is_enough = all(pod.spec.node_name for pod in played.pods_like(probe.pod, scale))
+    else:
+        is_enough = isinstance(owner.own, ReplicaSet)  # whose pods without a node go first
+    if is_enough:
         yield _fewer_replicas(owner.text, replicas, fits, "as it is")
 
 
@@ -138,7 +141,9 @@ def _fewer_replicas(workload: str, before: int, fits: int, where: str) -> Helpfu
     return HelpfulChange(Kind.FEWER_REPLICAS, text, values=values)
 
 
-def with_new_nodes(changes: Iterable[HelpfulChange], number: int) -> Iterator[HelpfulChange]:
+def with_new_nodes(
+    changes: Iterable[HelpfulChange], number: int, is_enough: Callable[[str, int], bool]
+) -> Iterator[HelpfulChange]:
     """Yield changes of a workload's replicas that leave room for those of its pods that run on new nodes, and
     the other changes.
 
@@ -146,13 +151,15 @@ def with_new_nodes(changes: Iterable[HelpfulChange], number: int) -> Iterator[He
     ----------
     number : int
         Number of these pods.
+    is_enough : callable
+        Whether all pods of a workload that is scaled to so many have nodes.
     """
     for change in changes:
         if change.kind != Kind.FEWER_REPLICAS or not number:
             yield change
             continue
         before, fits = int(change.values["from"]), int(change.values["to"]) + number
-        if fits < before:
+        if fits < before and is_enough(change.values["workload"], fits):
             where = f"with {number} on new nodes"
             yield _fewer_replicas(change.values["workload"], before, fits, where)
 

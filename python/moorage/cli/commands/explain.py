@@ -196,6 +196,7 @@ def _add_outcomes(
     """Add to explanations of pods that fit on no node what autoscalers do for the pods, and for others of
     their workload, which `_grown_lines` tells with all pending pods."""
     from dataclasses import replace
+    from functools import partial
 
     from moorage.answers.explain.replica_changes import with_new_nodes
 
@@ -208,8 +209,21 @@ def _add_outcomes(
             named.update(own)
             entry.outcomes = coming.outcomes(setup.simulation.scheduler, [*pods], shown)
             entry.runs = coming.up.placed.keys() >= {*entry.target.pods}
-            changes = [*with_new_nodes(entry.explanation.changes, len(own))]
+            is_enough = partial(_is_enough, setup, entry.target.workload.namespace)
+            changes = [*with_new_nodes(entry.explanation.changes, len(own), is_enough)]
             entry.explanation = replace(entry.explanation, changes=changes)
+
+
+def _is_enough(setup: SimulationSetup, namespace: str, workload: str, replicas: int) -> bool:
+    """Whether all pods of a workload that is scaled get nodes, new ones included."""
+    from moorage.answers.runs.simulation import PLACED, REPLACED, SimulationSetup
+    from moorage.cluster.verbs import RequestedChange
+
+    kind, _, name = workload.partition("/")
+    scale = RequestedChange("--scale", (f"{kind}/{namespace}/{name}={replicas}",))
+    scaled = SimulationSetup(setup.cluster, setup.settings, (*setup.changes, scale), setup.coming)
+    own = [each for each in scaled.simulation.outcomes if each.workload.text == workload]
+    return all(each.status in (PLACED, REPLACED) for each in own if each.workload.namespace == namespace)
 
 
 def _grown_lines(

@@ -184,8 +184,7 @@ def select_nodes(
 
 
 def find_reference(client: ObjectClient, reference: str) -> tuple[type[Object], str, str]:
-    """Return what a reference names, as `parse_reference` does; without a namespace, that is the only object
-    of its kind and name.
+    """Return what a reference names, as `parse_reference` does; without a namespace, see `only_namespace`.
 
     Raises
     ------

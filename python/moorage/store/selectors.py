@@ -94,14 +94,17 @@ def parse_reference(text: str) -> tuple[type[Object], str, str]:
 
 
 def only_namespace(spaces: Iterable[str], reference: str) -> str:
-    """Return the namespace of the only object that a reference without a namespace means; "" for none.
+    """Return the namespace of the object that a reference without a namespace means: ``default``, as for
+    kubectl, or else that of the only one; "" for none.
 
     Raises
     ------
     InputError
-        There are several.
+        There are several, none of them in ``default``.
     """
     places = sorted({*spaces})
+    if "default" in places:
+        return "default"
     if len(places) > 1:
         text = f"there are several, in namespaces {', '.join(places)}: choose one of these"
         raise InputError(text, obj=shorten(reference, 80))

@@ -303,7 +303,9 @@ def targets_of_workload(
         why = absent_workload(simulation.scheduler, kind, name, namespace)
         raise InputError(why, source=SOURCE, obj=text)
     with located(source=SOURCE):
-        only_namespace([pod.namespace for pod in pods], text)
+        namespace = only_namespace([pod.namespace for pod in pods], text)
+    pods = [pod for pod in pods if pod.namespace == namespace]
+    unmade = [group for group in unmade if group.workload.namespace == namespace]
     keys = {pod.key for pod in pods}
     ours = [outcome for outcome in simulation.outcomes if outcome.pod.key in keys]
     targets = targets_without_node(simulation, ours)
@@ -454,7 +456,8 @@ def pod_named(
         ]
         pods = [] if unmade else pods or named(simulation.new)
     with located(source=SOURCE):
-        only_namespace([pod.namespace for pod in pods], text)
+        place = only_namespace([pod.namespace for pod in pods], text) or place
+    pods = [pod for pod in pods if pod.namespace == place]
     if not (pods or unmade):
         workload = _only_workload(simulation, text, name, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
@@ -482,6 +485,8 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
         near = near or nearest(text, [f"{workload.kind.lower()}/{workload.name}" for workload in workloads])
         message = f"no pod, workload or group{where} has this name{near}"
         raise InputError(message, source=SOURCE, obj=text)
+    if len(candidates) > 1:
+        candidates = [each for each in candidates if each.namespace == "default"] or candidates
     if len(candidates) > 1:
         among = " or ".join(f"{workload.text} in namespace {workload.namespace}" for workload in candidates)
         raise InputError(f"several workloads have this name{where}: give {among}", source=SOURCE, obj=text)

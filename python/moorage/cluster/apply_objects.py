@@ -12,7 +12,6 @@ from moorage.controllers.cluster_controllers import ClusterControllers
 from moorage.controllers.store_control import existing_in, policies_of
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, Pod
-from moorage.kube.admission.stored.strategy_warnings import warnings_of_change
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
@@ -168,6 +167,8 @@ def _applied(
     client: ObjectClient, what: Source | Iterable[Source], check: Check | None, gates: FeatureGates
 ) -> tuple[list[tuple[Object | None, Object]], tuple[str, ...]]:
     """Return the objects to write, each with the one that is stored; and what a server warns of."""
+    from moorage.kube.admission.stored.strategy_warnings import warnings_of_change  # of those that apply
+
     items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)

@@ -115,10 +115,11 @@ class CheckQuestion:
         InputError
             A change is not possible, or a setting is not valid.
         """
-        if self.new_only and not (self.files or self.changes or self.releases):
+        files = self.files[0 if self.after.change is None else self.after.change.parts :]
+        if self.new_only and not (files or self.changes or self.releases):
             raise InputError("new-only needs a change, of files or of verbs: without one nothing is new")
         stages, attempts, causes, notes = stages or _Silence(), Attempts(), dict[str, str](), list[str]()
-        compared = Compared([*self.files, *(change.text for change in self.changes)])
+        compared = Compared([*files, *(change.text for change in self.changes)])
         if self.releases is None:
             settings: Mapping[str, Any] = self.scheduler.of(self.after)
             setup, waiting = self._setup(settings)

@@ -316,10 +316,13 @@ class AppliedChange(NamedTuple):
     ----------
     objects : sequence of (Object or None, Object)
         Objects before, None for new ones, and as they are stored then, in their order.
+    parts : int
+        How many of the files after the first are of the cluster before.
     """
 
     before: Cluster
     objects: Sequence[tuple[Object | None, Object]]
+    parts: int = 0
 
 
 class AboutInput(Document, frozen=True):

@@ -28,6 +28,25 @@ _OF_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "mana
 """Metadata that a server writes anew when an object is created."""
 
 
+def joined_dump(objects: Sequence[Object], origins: Sequence[Origin], namespace: str) -> int:
+    """Return the number of the last argument of the cluster, of which the first may be a part alone: dumps are
+    split by kinds or namespaces, and the order of such files means nothing. All objects up to there were
+    exported, each of them once, and the last argument has what nodes and controllers write."""
+    last, names, number = origins[0].argument if objects else 0, set[object](), 0
+    start = bisect_right(range(len(objects)), last, key=lambda at: origins[at].argument)
+    if not any(map(_is_of_dump, objects[start:])):
+        return last
+    for argument, own in groupby(range(len(objects)), lambda at: origins[at].argument):
+        part = [objects[at] for at in own]
+        names.update(_key(obj, namespace) for obj in part)
+        number += len(part)
+        if len(names) < number or not all(map(_is_exported, part)):
+            break
+        if any(map(_is_of_dump, part)):
+            last = argument
+    return last
+
+
 def judge_exports(
     objects: list[Object], origins: Sequence[Origin], texts: dict[int, bytes], namespace: str
 ) -> Iterator[str]:

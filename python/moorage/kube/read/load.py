@@ -237,6 +237,8 @@ def _before_and_after(
     change = ClusterChange(base, Refusals(STORED, check, lambda _: gates), stored_texts)
     later = sorted({*range(len(objects))}.difference(own))
     after, refused_later = without_refused(change, *_parts(later, objects, origins, texts))
+    assert after.change is not None
+    after.change = after.change._replace(parts=read.parts)
     after.refused_objects = [*unserved, *refused, *refused_later, *_refused_unread(after, read.unread)]
     of_change = {at: text for at, text in texts.items() if at >= number}
     after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]

@@ -53,7 +53,7 @@ from .documents import (
     utf8_of,
     without_logs,
 )
-from .exported_objects import judge_exports
+from .exported_objects import joined_dump, judge_exports
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -180,6 +180,12 @@ def read_objects(
         warnings.append(f"Left out, {why} ({len(reader.hooks)}): {shown}.")
     if reader.taken_hooks:
         warnings.append(reader.sort_hooks())
+    first = reader.origins[0].argument if reader.objects else 0
+    if parts := (last := joined_dump(reader.objects, reader.origins, namespace)) - first:
+        reader.origins = [
+            origin._replace(argument=first) if origin.argument <= last else origin
+            for origin in reader.origins
+        ]
     warnings += judge_exports(reader.objects, reader.origins, reader.texts, namespace)
     warnings += reader.fields.warnings() + reader.notes
     for at, obj in reader.failed_creates.put(reader.objects):
@@ -197,6 +203,7 @@ def read_objects(
         reader.unread,
         reader.fields,
         reader.metrics,
+        parts,
     )
 
 
@@ -230,7 +237,7 @@ class ReadObjects(NamedTuple):
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
     arguments that may let it admit what it refused, objects in versions that ended, those of a change that
     are not read, because an API server would refuse them, the others of a change that are not read, what
-    was checked of fields, and what pods and nodes use."""
+    was checked of fields, what pods and nodes use, and how many arguments after the first are of the cluster."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -244,6 +251,7 @@ class ReadObjects(NamedTuple):
     unread: list[UnreadManifest]
     fields: FieldValidation
     metrics: list[Object]
+    parts: int
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""

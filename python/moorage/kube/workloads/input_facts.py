@@ -299,6 +299,7 @@ def _awaited_pods(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
         for obj in (cluster.others if sets else ())
         if isinstance(obj, ControllerRevision) and (owner := obj.metadata.controller()) is not None
     )
+    awaited = dict[tuple[Workload, str, str], list[str]]()
     for pod in cluster.pods if sets else ():
         owner = pod.metadata.controller()
         obj = None if owner is None else sets.get(owner.uid)
@@ -310,11 +311,13 @@ def _awaited_pods(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
             present = update_revision(obj, revisions)  # the status may be older than the template
             new = "" if present is None else present.name
         if own and own != new and (new or revisions):
-            brings = new or "its present template"
-            text = (
-                f"it waits until {pod.name} of revision {own} is ready or deleted, before it brings {brings}"
-            )
-            yield Workload(obj.namespace, obj.kind, obj.name), text
+            about = Workload(obj.namespace, obj.kind, obj.name), own, new or "its present template"
+            awaited.setdefault(about, []).append(pod.name)
+    for (workload, own, brings), pods in awaited.items():
+        are = "is" if len(pods) == 1 else "are"
+        first = sorted(pods, key=lambda name: (len(name), name))  # by their numbers
+        named = f"{examples(first, _EXAMPLES)} of revision {own}"
+        yield workload, f"it waits until {named} {are} ready or deleted, before it brings {brings}"
 
 
 def _why_not_ready(pod: Pod) -> tuple[str, str] | None:

@@ -29,8 +29,8 @@ _OF_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "mana
 
 
 def joined_dump(objects: Sequence[Object], origins: Sequence[Origin], namespace: str) -> int:
-    """Return the number of the last argument of the cluster, of which the first may be a part alone: dumps are
-    split by kinds or namespaces, and the order of such files means nothing. All objects up to there were
+    """Return the number of the last argument of the cluster, of which the first may be a part alone: dumps
+    are split by kinds or namespaces, and the order of such files means nothing. All objects up to there were
     exported, each of them once, and the last argument has what nodes and controllers write."""
     last, names, number = origins[0].argument if objects else 0, set[object](), 0
     start = bisect_right(range(len(objects)), last, key=lambda at: origins[at].argument)

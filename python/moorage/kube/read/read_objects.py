@@ -237,7 +237,8 @@ class ReadObjects(NamedTuple):
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
     arguments that may let it admit what it refused, objects in versions that ended, those of a change that
     are not read, because an API server would refuse them, the others of a change that are not read, what
-    was checked of fields, what pods and nodes use, and how many arguments after the first are of the cluster."""
+    was checked of fields, what pods and nodes use, and how many arguments after the first are of the
+    cluster."""
 
     objects: list[Object]
     origins: Sequence[Origin]

@@ -204,4 +204,4 @@ def _applied(
         for obj, source, text in sent
     ]
     pairs = [(old.get(key_of(obj)), obj) for obj in with_own_uids(client, new)]
-    return pairs, tuple(warnings_of_change(requests, gates))
+    return pairs, tuple(warnings_of_change(requests, gates, pairs))

@@ -295,7 +295,7 @@ def _finish(after: Cluster, read: ReadObjects, gates: FeatureGates) -> None:
     """Add what is known beside the objects of a change, and what a server warns of in it."""
     from ..admission.stored.strategy_warnings import warnings_of_change
 
-    after.warnings += warnings_of_change(after.accepted, gates)
+    after.warnings += warnings_of_change(after.accepted, gates, after.change.objects if after.change else ())
     read.finish(after)
 
 

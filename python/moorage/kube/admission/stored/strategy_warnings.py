@@ -13,6 +13,7 @@ from moorage.grouped import grouped
 from ...apiserver.unknown_fields import struct_of
 from ...cel.text_formats import format_errors
 from ...model.cluster import RequestedObject
+from ...model.meta import Object
 from ...model.storage import BETA_STORAGE_CLASS
 from ...releases import FeatureGates
 from ..field_checks import Json, part, parts
@@ -33,7 +34,7 @@ _TEMPLATES = {
 """The fields that lead to the template of the pods of a kind."""
 
 
-def strategy_warnings(value: Json, is_new: bool = True) -> Iterator[str]:
+def strategy_warnings(value: Json, is_new: bool = True, keeps_template: bool = False) -> Iterator[str]:
     """Yield what a server warns of when it stores an object of a built-in kind.
 
     Parameters
@@ -43,11 +44,13 @@ def strategy_warnings(value: Json, is_new: bool = True) -> Iterator[str]:
     is_new : bool
         Whether it is created. A server warns of names then alone, of the tokens of a CSIDriver when they
         change, and of nothing when a pod does.
+    keeps_template : bool
+        Whether a server does not look at the template again, as the workload has not changed.
     """
     kind = value["kind"]
     if kind in _KINDS and (is_new or kind in _OF_UPDATES):
         yield from _KINDS[kind](value)
-    if (fields := _TEMPLATES.get(kind)) is not None and (is_new or kind != "Pod"):
+    if (fields := _TEMPLATES.get(kind)) is not None and (is_new or not (keeps_template or kind == "Pod")):
         template = value
         for name in fields:
             template = part(template, name)
@@ -55,21 +58,43 @@ def strategy_warnings(value: Json, is_new: bool = True) -> Iterator[str]:
         yield from _of_pod(part(template, "spec"), part(template, "metadata"), path)
 
 
-def request_warnings(request: RequestedObject, gates: FeatureGates) -> Iterator[str]:
-    """Yield what a server warns of when it stores an object of a change; one that the cluster has already is
-    judged by its manifest alone."""
+def request_warnings(
+    request: RequestedObject, gates: FeatureGates, keeps_template: bool = False
+) -> Iterator[str]:
+    """Yield what a server warns of when it stores an object of a change, by its manifest."""
     sent = request.value()
     kind, version = str(sent.get("kind")), str(sent.get("apiVersion"))
     if (kind in _KINDS or kind in _TEMPLATES) and struct_of(kind, version):
         completed = with_version_defaults(sent, kind, version, gates)
-        yield from strategy_warnings(completed, request.is_new is not False)
+        yield from strategy_warnings(completed, request.is_new is not False, keeps_template)
 
 
-def warnings_of_change(requests: Iterable[RequestedObject], gates: FeatureGates) -> Iterator[str]:
-    """Yield a sentence about each warning of a server, with the objects that have it."""
-    by_text = grouped((text, request) for request in requests for text in request_warnings(request, gates))
+def warnings_of_change(
+    requests: Iterable[RequestedObject], gates: FeatureGates, stored: Iterable[tuple[Object | None, Object]]
+) -> Iterator[str]:
+    """Yield a sentence about each warning of a server, with the objects that have it. Of a template a server
+    warns again where its workload changes: that of a DaemonSet itself, of others any part of their spec.
+
+    Parameters
+    ----------
+    stored : iterable of (Object or None, Object)
+        See `AppliedChange`.
+    """
+    kept = {(new.kind, new.namespace, new.name) for old, new in stored if _keeps_template(old, new)}
+    by_text = grouped(
+        (text, request)
+        for request in requests
+        for text in request_warnings(request, gates, bool(kept) and request.key in kept)
+    )
     for text, warned in by_text.items():
         yield f"{warned[0].source}: {first_of([each.name for each in warned], _EXAMPLES)}: {text}."
+
+
+def _keeps_template(old: Any, new: Any) -> bool:
+    if old is None or new.kind not in _TEMPLATES or new.kind == "Pod":
+        return False
+    before, after = old.spec, new.spec
+    return bool(before.template == after.template if new.kind == "DaemonSet" else before == after)
 
 
 # ---- pods --------------------------------------------------------------------------------------------------

@@ -426,12 +426,26 @@ class ExplainedPods(Document, frozen=True):
     explanation: ExplanationDocument
 
 
+class PodsNotMade(Document, frozen=True):
+    """Pods of a workload that nobody makes, or an object that the API server refuses."""
+
+    namespace: str
+    workload: str
+    status: str
+    """Such as refused, as in the answer of simulate."""
+    pods: tuple[str, ...]
+    reason: str
+    notes: tuple[str, ...] = ()
+    """The limit range that refuses them, and what would help, each tried alone."""
+
+
 class ExplanationList(Document, frozen=True, kw_only=True):
     """The answer of ``moorage explain`` about several pods."""
 
     api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
     kind: Literal["ExplanationList"] = "ExplanationList"
     items: list[ExplainedPods]
+    not_made: list[PodsNotMade] = []
 
 
 class Explanation(ExplainedPod):

@@ -20,6 +20,7 @@ from ..options.new_node_options import node_source_options, time_option
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option, row_count
 
 if TYPE_CHECKING:
+    from moorage.answers.explain.explain_document import PodsNotMade
     from moorage.answers.explain.refusals_by_place import RefusalsDocument
     from moorage.answers.explain.targets import ExplainedTarget, Target
     from moorage.answers.runs.coming_nodes import ScaleUpReport
@@ -143,9 +144,11 @@ def explain(
         homeless = [key for key in homeless if key not in coming.up.placed]
         _add_outcomes(setup, coming, explained if by is None else (), all_pending)
     targeted = None if all_pending else {key for target in targets for key in target.pods if by}
+    not_made = [_not_made(setup, group) for group in unmade]
+    unmade_lines = (line for group in zip(unmade, not_made, strict=True) for line in _unmade_lines(*group))
     unmade_texts = [
         *pinned,
-        *(line for group in unmade for line in _unmade_lines(setup, group)),
+        *([] if output in ("json", "yaml") and by is None else unmade_lines),  # the document has `not_made`
         *(_grown_lines(setup, coming, options["namespace"], targeted) if coming is not None else ()),
     ]
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
@@ -160,7 +163,7 @@ def explain(
     if by is not None:
         _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
     elif explained or not (unmade or pinned) or output != "table":
-        write_explanations(output, explained, limit, names, is_list, about)
+        write_explanations(output, explained, limit, names, not_made if is_list else None, about)
     if output == "table":
         with ignore_broken_pipe():
             print_lines(with_own_notes(unmade_texts))
@@ -236,12 +239,20 @@ def _grown_lines(
     return coming.outcomes(setup.simulation.scheduler, pods, set())
 
 
-def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
-    """Yield why nobody makes pods, and what would help."""
+def _not_made(setup: SimulationSetup, group: PodsAlike) -> PodsNotMade:
+    """Return why nobody makes pods, and what would help."""
+    from moorage.answers.explain.explain_document import PodsNotMade
     from moorage.answers.runs.refused_pods import refused_lines
 
-    yield f"{group.workload.text}: {group.what}: {with_hint(group.reason)}"
-    yield from refused_lines(setup.simulation.scheduler, group)
+    workload, pods = group.workload, tuple([outcome.pod.key for outcome in group.outcomes])
+    lines = tuple([line.strip() for line in refused_lines(setup.simulation.scheduler, group)])
+    reason = with_hint(group.reason)
+    return PodsNotMade(workload.namespace, workload.text, group.status, pods, reason, lines)
+
+
+def _unmade_lines(group: PodsAlike, not_made: PodsNotMade) -> Iterator[str]:
+    yield f"{not_made.workload}: {group.what}: {not_made.reason}"
+    yield from (f"  {line}" for line in not_made.notes)
 
 
 def _refusals(

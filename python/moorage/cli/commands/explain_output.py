@@ -13,6 +13,7 @@ from moorage.answers.explain.explain_document import (
     ExplainedPods,
     Explanation,
     ExplanationList,
+    PodsNotMade,
     document,
 )
 from moorage.answers.explain.explanation import (
@@ -57,7 +58,7 @@ def write_explanations(
     explained: Sequence[ExplainedTarget],
     limit: int | None,
     nodes: Sequence[str],
-    is_list: bool,
+    not_made: Sequence[PodsNotMade] | None,
     about: AboutInput,
 ) -> None:
     """Print explanations.
@@ -70,26 +71,28 @@ def write_explanations(
         Number of feasible nodes to show; None for all.
     nodes : sequence of str
         Names of nodes to show in detail.
-    is_list : bool
-        Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
+    not_made : sequence of PodsNotMade or None
+        What else an ``ExplanationList`` has; None where the document is the explanation of one pod. Tables of
+        a list say which pods an explanation is of.
     """
     blocks = [[*_blocks(entry, limit, nodes)] for entry in explained]
     with ignore_broken_pipe():
         if form == "table":
             shown = [
-                [*([[_heading(entry)]] if is_list else []), *of_entry]
+                [*([] if not_made is None else [[_heading(entry)]]), *of_entry]
                 for entry, of_entry in zip(explained, blocks, strict=True)
             ]
             first, *rest = chain.from_iterable(shown) if explained else [["every pod has a node or gets one"]]
             _print([[*with_own_notes(cast("list[str]", first))], *rest])
             return
-        listed = ExplanationList(items=[_item(entry, limit, nodes) for entry in explained])
+        items = [_item(entry, limit, nodes) for entry in explained]
+        listed = ExplanationList(items=items, not_made=[*(not_made or ())])
         if form == "html":
             from moorage.answers.answer_pages import explanation_page
 
             write_page(explanation_page(listed.items, blocks), [about.release], about.warnings)
         else:
-            answer = listed if is_list else listed.items[0].explanation
+            answer = listed.items[0].explanation if not_made is None else listed
             write_value(form, answer.to_dict() | about.to_dict())
 
 

@@ -181,7 +181,7 @@ def read_objects(
     if reader.taken_hooks:
         warnings.append(reader.sort_hooks())
     first = reader.origins[0].argument if reader.objects else 0
-    if parts := (last := joined_dump(reader.objects, reader.origins, namespace)) - first:
+    if more := (last := joined_dump(reader.objects, reader.origins, namespace)) - first:
         reader.origins = [
             origin._replace(argument=first) if origin.argument <= last else origin
             for origin in reader.origins
@@ -203,7 +203,7 @@ def read_objects(
         reader.unread,
         reader.fields,
         reader.metrics,
-        parts,
+        more,
     )
 
 

@@ -73,7 +73,8 @@ _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 @click.option(
     "--upgrade-from",
     type=ReleaseChoice(),
-    help="Also place pods as this release does. With --new-only, pods without a node there pass.",
+    help="Also place pods as this release does, and name what differs. With --new-only, pods without a node "
+    "there pass.",
 )
 @click.option(
     "--survive",

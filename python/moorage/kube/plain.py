@@ -55,7 +55,8 @@ def joined(read: Any, unread: Any) -> Any:
         more = {key: joined(read.get(key), item) for key, item in unread.items() if item is not None}
         return read | more
     if isinstance(read, list) and isinstance(unread, list):
-        named = {item["name"]: item for item in unread if isinstance(item, dict) and item.get("name")}
+        maps = (item for item in unread if isinstance(item, dict))
+        named = {name: item for item in maps if isinstance(name := item.get("name"), str) and name}
         if named:
             return [joined(item, named.get(item.get("name"))) for item in read]
         return [joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]

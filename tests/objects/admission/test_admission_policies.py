@@ -101,3 +101,9 @@ def test_a_scope_and_names_choose_requests() -> None:
         assert len(_denied(objects, node) + _denied(objects, namespaced)) == denied
     assert _denied(_policies("false", OF_PODS | {"resourceNames": ["b"]}), POD) == []
     assert _denied(_policies("false", OF_PODS | {"resources": ["pods/resize"]}), POD) == []
+
+
+def test_a_variable_is_there_before_it_is_read() -> None:
+    variables = [{"name": "x", "expression": "object.metadata.name"}]
+    for expression in ("has(variables.x)", "variables.?x.orValue('') == object.metadata.name"):
+        assert _denied(_policies(expression, OF_PODS, variables=variables), POD) == []

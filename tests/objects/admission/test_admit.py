@@ -132,3 +132,19 @@ def test_a_pod_with_a_generated_name_is_refused_once() -> None:
     answer = mo.admit([space], pod)
     assert str(answer).startswith("0 accepted, 1 refused\nrefused: argument 2: pods ")
     assert answer.objects == []
+
+
+def test_null_in_a_list_is_an_empty_item_as_go_reads_it() -> None:
+    given = pod()
+    given["spec"]["containers"][0] |= {"env": [None], "volumeMounts": [None]}
+    (refusal,) = mo.admit(mo.Cluster(), given).refused
+    assert "spec.containers[0].env[0].name: Required value" in str(refusal)
+    assert "spec.containers[0].volumeMounts[0].mountPath: Required value" in str(refusal)
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"capacity": {"cpu": "x"}},
+    }
+    (refusal,) = mo.admit(mo.Cluster(), node).refused
+    assert "cannot be handled as a Node: quantities must match" in str(refusal)

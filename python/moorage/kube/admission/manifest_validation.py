@@ -151,16 +151,16 @@ def manifest_causes(
     list of Fault
         Fields and texts, each once. What cannot be decoded is alone, and has no field.
     """
-    if not has_rules(kind, api_version):
-        return []
-    value = msgspec.json.decode(text) if is_json(text) else text
-    if not isinstance(value, dict):
+    struct = struct_of(kind, _version(kind, api_version))
+    value = msgspec.json.decode(text) if struct and is_json(text) else text
+    if not (struct and isinstance(value, dict)):
         return []
     from .rules.validation_rules import as_checked, metadata_causes
 
-    struct = struct_of(kind, _version(kind, api_version))
     if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
         return [fault]
+    if not has_rules(kind, api_version):
+        return []
     value = as_checked(value, kind) | {"kind": kind}
     of_fields = [*_causes(value, (struct, ""), value, lambda when: when is ALWAYS or when.holds(gates))]
     if kind in _SELECTOR_FIRST and any(cause.text.endswith(NO_SELECTOR) for cause in of_fields):
@@ -256,9 +256,8 @@ def _causes(
             item = {}
         field = prefix + name
         if form == LISTS and isinstance(item, list):
-            for index, each in enumerate(item):
-                if isinstance(each, dict):
-                    yield from _causes(each, (inner, f"{field}[{index}]"), root, holds)
+            for index, each in enumerate(parts(value, name)):
+                yield from _causes(each, (inner, f"{field}[{index}]"), root, holds)
         elif not form and isinstance(item, dict):
             yield from _causes(item, (inner, field), root, holds)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct
 from ..model.pod import Pod
@@ -28,6 +28,7 @@ from .merge_patch import (
     MergeRule,
     identity,
     json_text,
+    merge_key,
     merge_patch,
     rule_of,
     strategic_merge,
@@ -72,7 +73,9 @@ def _changes(live: _Map, new: _Map, struct: str, retains: bool = False) -> _Map:
     for field in sorted(new):
         item, old, rule = new[field], live.get(field, _ABSENT), rule_of(struct, field)
         if isinstance(item, dict) and isinstance(old, dict) and not rule.replaces:
-            if changed := _changes(old, item, rule.struct, rule.retains):
+            with located(path=field):
+                changed = _changes(old, item, rule.struct, rule.retains)
+            if changed:
                 patch[field] = changed
         elif isinstance(item, list) and isinstance(old, list) and rule.merges:
             patch |= _list_changes(field, old, item, rule)
@@ -88,11 +91,13 @@ def _list_changes(field: str, live: Sequence[Json], new: Sequence[Json], rule: M
     items: list[Json] = []
     if rule.key:
         matches = _by_key(live, rule.key)
-        for item in new:
-            old = _next(matches, item, rule.key)
-            changed = item if old is None else _changes(old, item, rule.struct, rule.retains)
+        for at, item in enumerate(new):
+            with located(path=f"{field}[{at}]"):
+                key = merge_key(item, rule.key)
+                old = _next(matches, item, rule.key)
+                changed = item if old is None else _changes(old, item, rule.struct, rule.retains)
             if changed:
-                items.append({rule.key: item.get(rule.key)} | changed)
+                items.append({rule.key: key} | changed)
     else:
         known = set(map(json_text, live))
         items = [item for item in new if json_text(item) not in known]
@@ -129,6 +134,8 @@ def _list_removals(field: str, original: Sequence[Json], new: Sequence[Json], ru
         return order | {REMOVE + field: gone} if gone else {}
     items, matches = list[Json](), _by_key(new, rule.key)
     for old in original:
+        if not isinstance(old, dict):  # no server has stored it
+            continue
         item = _next(matches, old, rule.key)
         removed = {DIRECTIVE: "delete"} if item is None else _removals(old, item, rule.struct)
         if removed:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 from moorage.grouped import grouped
 
 from .unknown_fields import LISTS, MAPS, fields_of
@@ -267,9 +267,8 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
     # Indexes of the items with each key; the first one counts.
     indexes = grouped((json_text(item.get(key)), at) for at, item in enumerate(old))
     for i, item in enumerate(patch):
-        if not isinstance(item, dict) or item.get(key) is None:
-            raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
-        positions = indexes.setdefault(json_text(item[key]), [])
+        with located(path=f"{path}[{i}]"):
+            positions = indexes.setdefault(json_text(merge_key(item, key)), [])
         if item.get(DIRECTIVE) == "delete":
             if positions:
                 merged[positions.pop(0)] = _DELETED
@@ -280,6 +279,19 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
             positions.append(len(merged))
             merged.append(strategic_merge({}, item, rule.struct, f"{path}[{i}]"))
     return [item for item in merged if item is not _DELETED]
+
+
+def merge_key(item: Json, key: str) -> Json:
+    """Return what identifies an item of a list that is merged.
+
+    Raises
+    ------
+    InputError
+        It is no map, or lacks its key.
+    """
+    if not isinstance(item, dict) or item.get(key) is None:
+        raise InputError(f"map does not contain declared merge key: {key}")
+    return item[key]
 
 
 def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key: str) -> list[Json]:

@@ -331,7 +331,7 @@ def index_optional(values: Any, key: Any) -> Optional:
     if type(values) is tuple:
         at = _position(key)
         return Optional(values[at], True) if 0 <= at < len(values) else ABSENT
-    value = values.find(key) if type(values) is MapValue else None
+    value = values.find(key) if isinstance(values, MapValue) else None
     return ABSENT if value is None else Optional(value[1], True)
 
 

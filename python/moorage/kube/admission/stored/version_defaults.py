@@ -27,9 +27,15 @@ from ..field_checks import Json, part, parts
 
 _QUANTITIES: dict[str, Callable[[Any], Any]] = {
     "quantity": lambda value: str(Quantity(value)),
-    "quantities": lambda value: {name: str(Quantity(raw)) for name, raw in value.items()},
-    "milli": lambda value: {name: str(Quantity(raw)) for name, raw in in_thousandths(value).items()},
+    "quantities": lambda value: _amounts(value),
+    "milli": lambda value: _amounts(in_thousandths(value)),
 }
+
+
+def _amounts(value: Json) -> Json:
+    return {name: str(Quantity(0 if raw is None else raw)) for name, raw in value.items()}
+
+
 _ZERO_IS_ABSENT = frozenset({"core.v1.Probe"})
 """Structs whose numbers are no pointers: a zero is as if the field were absent."""
 
@@ -96,7 +102,9 @@ def _fill(value: Json, struct: str, gates: FeatureGates) -> None:
     for name, held, form in plan.structs:
         item = value.get(name)
         if form == LISTS:
-            items: Any = item or ()
+            items: Any = [{} if each is None else each for each in item or ()]  # as Go decodes null
+            if item:
+                value[name] = items
         elif form == MAPS:
             items = (item or {}).values()
         else:

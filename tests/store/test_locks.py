@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.doors.kube import BINDING
+from tests.doors.kube import binding
 from tests.locks import check_locked, guard
 from tests.make import pod
 from tests.store.informers.handlers import Recorder
@@ -37,7 +37,7 @@ def test_a_store() -> None:
         "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),
         "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
         "silent_webhooks": one.silent_webhooks,
-        "ask_webhooks": lambda: one.ask_webhooks([p], BINDING),
+        "admit": lambda: one.admit([binding(p, "n")]),
         "set_condition": lambda: one.set_condition([p], Condition(type="t")),
         "evict": lambda: one.evict([one.get(Pod, "q", "default")], Condition(type="t")),
         "delete": lambda: one.delete(Pod, "r", "default"),

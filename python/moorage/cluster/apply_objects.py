@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from moorage.arguments import naming
 from moorage.controllers.cluster_controllers import ClusterControllers
-from moorage.controllers.store_control import existing_in, policies_of
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, Pod
 from moorage.kube.apiserver.apply_manifest import with_last_applied
@@ -25,6 +24,7 @@ from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.store import ObjectClient, find_object
+from moorage.store.admission import existing_in, policies_of
 
 from .change import Change, with_own_uids
 

@@ -13,6 +13,7 @@ from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
+from moorage.kube.admission.request import AdmissionRequest, deletion
 from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.kube.workloads.deployment_rollout import PARENTS
@@ -20,6 +21,7 @@ from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
 from moorage.store import (
     NotFoundError,
     ObjectClient,
+    ObjectStore,
     find_object,
     kind_named,
     only_namespace,
@@ -371,3 +373,26 @@ def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
             near = "; a comma joins labels: name each node by itself, and repeat the option"
         raise InputError(f'no Node has the {what} "{shorten(text, 80)}"{near}')
     return selected
+
+
+# ---- requests ----------------------------------------------------------------------------------------------
+
+
+def updated(client: ObjectClient, old: Object, new: Object) -> Object:
+    """Replace an object, if the API server admits it; return what is stored.
+
+    Raises
+    ------
+    ApiError
+        It does not.
+    """
+    if isinstance(client, ObjectStore):  # a real server asks itself
+        (new,) = client.admit([AdmissionRequest(new, "UPDATE", old)])
+    return client.update(new)
+
+
+def delete_object(client: ObjectClient, obj: Object, grace: int | None = None) -> None:
+    """Delete an object, likewise."""
+    if isinstance(client, ObjectStore):
+        client.admit([deletion(obj)])
+    client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)

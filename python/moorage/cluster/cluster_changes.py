@@ -23,21 +23,25 @@ from moorage.errors import InputError, either, located, nearest_or_known, number
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
+from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
+from moorage.kube.workloads.missing_pods import new_pod
 from moorage.store import ApiError, ObjectClient, kind_named
 
 from .apply_objects import apply as apply_objects
 from .change import (
     Change,
+    delete_object,
     find_reference,
     get,
     preemptions,
     select_nodes,
     select_objects,
+    updated,
     workloads_named,
 )
 from .node_changes import (
@@ -60,6 +64,7 @@ from .workload_changes import (
     read_requests,
     restarted,
     scale_to,
+    scaled,
     still_suspended,
     write_requests,
 )
@@ -170,7 +175,7 @@ class ClusterChanges:
                     raise InputError(text)
                 if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
                     controllers.claims.protect(obj)
-                client.delete(type(obj), obj.name, obj.namespace)
+                delete_object(client, obj)
             return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
 
     @typed
@@ -203,8 +208,8 @@ class ClusterChanges:
                     raise InputError(
                         f"must be between 0 and {MAX_PODS}, not {number}", obj=reference, path="replicas"
                     )
-                parts.append(_updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=number))))
-            return _together(parts)
+                parts.append(scaled(client, obj, int(number)))
+            return _together([Change(changed=names) for names in parts])
 
     @typed
     def restart(self, reference: str) -> Change:
@@ -281,20 +286,33 @@ class ClusterChanges:
             stored: list[CronJob] = client.list(CronJob)[0]
             crons = [cron for cron in stored if not (cron.spec.suspend or cron.metadata.deletion_timestamp)]
             busy, taken = runs_under_way(jobs), {job.key for job in jobs}
-            new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
+            parts, kept, replaced = list[Change](), dict[str, str](), list[Job]()
             for entry in crons:
                 running = busy.get(entry.key, [])
                 if running and entry.spec.concurrency_policy == "Forbid":
                     kept[entry.full_name] = (
                         f"Job {running[0].name} has not finished, and its policy is Forbid"
                     )
-                else:
-                    new.append(next_run(entry, taken))
-                    replaced += running if entry.spec.concurrency_policy == "Replace" else []
-            for job in replaced:
-                client.delete(Job, job.name, job.namespace)
-            change = apply_objects(client, self.scheduler.controllers, new)
-            return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=change.kept | kept)
+                    continue
+                if entry.spec.concurrency_policy == "Replace":
+                    for job in running:
+                        client.delete(Job, job.name, job.namespace)
+                    replaced += running
+                new = next_run(entry, taken)
+                try:
+                    parts.append(apply_objects(client, self.scheduler.controllers, [new]))
+                except InputError as error:  # an API server refuses it
+                    kept[entry.full_name] = error.message
+                    self._refuse_pods(new, error.message)
+            change = _together(parts)
+            return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=kept)
+
+    def _refuse_pods(self, job: Job, why: str) -> None:
+        """Note that the pods of a Job are not made, as the API server refuses it."""
+        if self.scheduler.controllers is not None:
+            pod = new_pod(job, job.spec.template)
+            number = 1 if job.spec.parallelism is None else job.spec.parallelism
+            self.scheduler.controllers.control.refused += (RefusedPod(pod, why),) * number
 
     @typed
     def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
@@ -659,7 +677,7 @@ def empty_nodes(change: ClusterChanges, nodes: Sequence[str], force: bool = Fals
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:
     if new == old:
         return Change()
-    return Change(changed=(client.update(new).full_name,))
+    return Change(changed=(updated(client, old, new).full_name,))
 
 
 def _together(parts: Sequence[Change]) -> Change:

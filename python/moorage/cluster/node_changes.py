@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage.controllers.cluster_controllers import NO_CONTROLLER, with_cordon
-from moorage.controllers.store_control import admission_of
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.volume.claims import reaches_node, storage_capacity, volume_class
 from moorage.engine.volume.volume_binder import has_access
@@ -29,8 +28,7 @@ from moorage.kube import (
     Taint,
 )
 from moorage.kube.admission.chain import Admission
-from moorage.kube.admission.policy.silent_webhooks import EVICTION
-from moorage.kube.admission.request import RefusedError
+from moorage.kube.admission.request import RefusedError, eviction
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
 from moorage.kube.model.resource_slices import ResourceSlice
@@ -41,8 +39,9 @@ from moorage.kube.workloads.daemon_pods import pinned_spec, should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore, evict_pod, find_object
+from moorage.store.admission import admission_of
 
-from .change import DAEMON, MIRROR, Change, with_own_uids
+from .change import DAEMON, MIRROR, Change, delete_object, updated, with_own_uids
 
 # ---- node copies -------------------------------------------------------------------------------------------
 #
@@ -393,7 +392,7 @@ def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
 
 
 def _delete(client: ObjectClient, obj: Object) -> str:
-    client.delete(type(obj), obj.name, obj.namespace)
+    delete_object(client, obj)
     return obj.full_name
 
 
@@ -474,7 +473,7 @@ def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool)
     changed = []
     for node in nodes:
         if node.spec.unschedulable != value:
-            client.update(with_cordon(node, value))
+            updated(client, node, with_cordon(node, value))
             changed.append(node.full_name)
     return tuple(changed)
 
@@ -504,10 +503,10 @@ def evict_pods(
             try:
                 if respect_budgets:
                     if isinstance(client, ObjectStore):
-                        client.ask_webhooks([pod], EVICTION)
+                        client.admit([eviction(pod)])
                     evict_pod(client, pod, grace_of(pod))
                 else:
-                    client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=grace_of(pod))
+                    delete_object(client, pod, grace_of(pod))
             except NotFoundError:  # a replica without an object
                 why = NO_CONTROLLER
             except ApiError as error:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located
 from moorage.kube import Object
+from moorage.kube.admission.request import ADMIN, UserInfo, controller_account, scaling
 from moorage.kube.model.autoscaling import HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler
 from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.meta import quantity
@@ -34,9 +35,9 @@ from moorage.kube.read.files import read_text, source_name
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
-from moorage.store import ObjectClient, find_object, kind_named, parse_reference
+from moorage.store import ObjectClient, ObjectStore, ServerError, find_object, kind_named, parse_reference
 
-from .change import Change, workload_named
+from .change import Change, updated, workload_named
 
 # ---- autoscaled replicas -----------------------------------------------------------------------------------
 #
@@ -81,13 +82,23 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
         key = type(target), target.namespace, target.name
         _, other = wanted.get(key, (target, number))
         wanted[key] = target, min(number, other) if bound == "min" else max(number, other)
-    changed = []
+    changed: tuple[str, ...] = ()
     for target, number in wanted.values():
-        obj: Any = target
-        new = replace(obj, spec=replace(obj.spec, replicas=number))
-        if new != obj:
-            changed.append(client.update(new).full_name)
-    return Change(changed=tuple(changed), kept=kept)
+        try:
+            changed += scaled(client, target, number, controller_account("horizontal-pod-autoscaler"))
+        except ServerError as error:
+            kept[target.full_name] = str(error)
+    return Change(changed=changed, kept=kept)
+
+
+def scaled(client: ObjectClient, obj: Any, replicas: int, user: UserInfo = ADMIN) -> tuple[str, ...]:
+    """Give a workload another number of replicas; return its name where that changes it."""
+    new = replace(obj, spec=replace(obj.spec, replicas=replicas))
+    if new == obj:
+        return ()
+    if isinstance(client, ObjectStore):
+        client.admit([scaling(obj, replicas, user)])
+    return (client.update(new).full_name,)
 
 
 def autoscalers(client: ObjectClient) -> Iterator[Bounds]:
@@ -220,7 +231,7 @@ def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
         with located(obj=name):
             template = _with_requests(_template(obj), containers)
         if template != _template(obj):
-            changed.append(client.update(_with_template(obj, template)).full_name)
+            changed.append(updated(client, obj, _with_template(obj, template)).full_name)
     return Change(changed=tuple(changed), kept=kept)
 
 

@@ -28,10 +28,11 @@ from moorage.kube.workloads.missing_pods import create_missing, new_pod
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.kube.workloads.stateful_pods import by_ordinal, ordinals
 from moorage.store import find_object
+from moorage.store.admission import admission_of
 from moorage.table import Table, Tabular
 
 from .saved_fields import SavedFields
-from .store_control import StoreControl, admission_of, admit_claim, admit_pod
+from .store_control import StoreControl, admit_claim, admit_pod
 
 
 class PodTimes(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ passes in none of their steps, except for `minReadySeconds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, cast
 
@@ -432,7 +433,8 @@ class ClusterControllers(SavedFields):
     def _delete(self, obj: Object) -> None:
         """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name. A
         workload is not looked at in this round, whose copies have it still."""
-        self.control.delete(obj)
+        with suppress(RefusedError):
+            self.control.delete(obj)
         self._changed.pop((obj.kind, obj.key), None)
         if isinstance(obj, PersistentVolumeClaim):
             self.claims.release(obj)
@@ -550,7 +552,8 @@ class ClusterControllers(SavedFields):
         for pod in info.pods if info is not None else ():
             self.kubelets.note(pod)
             if node is None:
-                self.control.delete(pod)
+                with suppress(RefusedError):
+                    self.control.delete(pod)
             elif not tolerated_seconds(pod, node.spec.taints):
                 self.control.disrupt(pod, BY_TAINT)
 
@@ -616,7 +619,7 @@ class ClusterControllers(SavedFields):
         for name, message in sorted(self.control.refusals.items()):
             kind, _, key = name.partition(" ")
             obj = self._copies[kind].get(key)
-            if obj is not None:
+            if obj is not None and name not in self.control.client.denied:  # it has too many pods
                 refused += refused_pods(self.control, obj, message, self._node_copy.values())
         return refused
 

@@ -9,7 +9,6 @@ from moorage.kube.model.workload import Deployment, ReplicaSet
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, is_complete, next_step
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.store import Indexer
-from moorage.store.protocol import overwrite
 
 from .availability import Availability, Rollout, rollout_of
 from .store_control import OWNER, StoreControl, values_of
@@ -61,11 +60,7 @@ class DeploymentController:
             for pod in self._control.owned(replica_set)
         )
         for step in next_step(deployment, sets, available, old_pods):
-            if step.metadata.uid:
-                overwrite(self._control.client, step)
-            else:
-                self._control.admission.admit_object(step)
-                self._control.client.create(step)
+            self._control.write(next((old for old in sets if old.name == step.name), None), step)
         self._availability.wait(deployment, False, due)
 
     def _available(self, deployment: Deployment, sets: list[ReplicaSet]) -> tuple[dict[str, int], float]:

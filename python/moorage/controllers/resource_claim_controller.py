@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import cast
 
 from msgspec.structs import replace
 
 from moorage._core.devices.claims_of_pods import FINALIZER
 from moorage.engine.devices.claim_cache import API_GROUP, RESOURCE
+from moorage.kube.admission.request import AdmissionRequest, controller_account
 from moorage.kube.model.meta import ObjectMeta, OwnerReference
 from moorage.kube.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from moorage.kube.model.pod_group import PodGroup
@@ -18,7 +20,8 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import NotFoundError, ObjectClient, ObjectStore, find_object
+from moorage.store import NotFoundError, ObjectClient, ObjectStore, ServerError, find_object
+from moorage.store.admission import DECIDERS, POLICIES
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
@@ -42,13 +45,15 @@ class ResourceClaimController:
         self._store = client if isinstance(client, ObjectStore) else None
         self._for_groups = for_groups
         self._rest: int | None = None  # `changes` of the store when there was nothing to do
+        self._is_refused = False  # whether a claim was, when claims were made last
 
     def settle(self) -> bool:
         """Do all that is to be done; return whether the store may have changed."""
         store = self._store
         if store is None:
             return self._release_and_make()
-        if self._rest is not None and _KINDS.isdisjoint(store.changed_since(self._rest)):
+        kinds = _KINDS.union(DECIDERS, POLICIES) if self._is_refused else _KINDS
+        if self._rest is not None and kinds.isdisjoint(store.changed_since(self._rest)):
             return False
         before = store.changes
         may_have_changed = self._release_and_make()
@@ -73,6 +78,7 @@ class ResourceClaimController:
 
     def make_claims(self, pods: Iterable[Pod]) -> None:
         """Make the claims that pods and all pod groups miss, and note their names in the status of each."""
+        self._is_refused = False
         groups = {group.key: group for group in self._groups()}
         waiting: list[Owner] = [group for group in groups.values() if _misses_claims(group)]
         waiting += [pod for pod in pods if _misses_claims(pod)]
@@ -118,13 +124,29 @@ class ResourceClaimController:
             template = find_object(self._client, ResourceClaimTemplate, named, owner.namespace)
             if template is None:
                 break
-            claim = self._client.create(claim_of_template(owner, use, template))
+            try:
+                claim = self._create(claim_of_template(owner, use, template))
+            except ServerError as error:  # it is tried again when what decides changes
+                if self._store is not None:
+                    self._store.denied[owner.full_name] = str(error)
+                self._is_refused = True
+                break
+            if self._store is not None:
+                self._store.denied.pop(owner.full_name, None)
             existing[uid, use.name] = claim.name
             statuses.append(PodResourceClaimStatus(use.name, claim.name))
         if statuses:
             all_statuses = (*owner.status.resource_claim_statuses, *statuses)
             status = replace(owner.status, resource_claim_statuses=all_statuses)
             self._client.update(replace(owner, status=status))
+
+    def _create(self, claim: ResourceClaim) -> ResourceClaim:
+        if self._store is not None:
+            (name,) = self._store.names_of_new([claim])
+            claim = replace(claim, metadata=replace(claim.metadata, name=name))
+            request = AdmissionRequest(claim, user=controller_account("resourceclaim-controller"))
+            claim = cast("ResourceClaim", self._store.admit([request])[0])
+        return self._client.create(claim)
 
     # ---- claims of pods that are gone ----------------------------------------------------------------------
 

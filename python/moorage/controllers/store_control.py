@@ -16,31 +16,28 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import LabelSelectorMatcher
-from moorage.kube.admission.chain import Admission, Existing
-from moorage.kube.admission.policies import OWNERS
-from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
-from moorage.kube.admission.request import RefusedError
-from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
-from moorage.kube.model.admission_policies import PolicyParameter
-from moorage.kube.model.autoscaling import VerticalPodAutoscaler
-from moorage.kube.model.cluster import Cluster, RefusedPod, seconds
+from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.request import (
+    AdmissionRequest,
+    Operation,
+    RefusedError,
+    creator_of,
+    deletion,
+)
+from moorage.kube.model.cluster import RefusedPod, seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
-from moorage.kube.model.node import Namespace, Node, ServiceAccount
+from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
-from moorage.kube.model.storage import PersistentVolumeClaim, StorageClass
-from moorage.kube.model.webhooks import KINDS as WEBHOOKS
+from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import (
     MAX_PODS,
     ControllerRevision,
     DaemonSet,
     Job,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     Service,
 )
-from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.daemon_pods import node_of
 from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import (
@@ -54,9 +51,16 @@ from moorage.kube.workloads.ownership import (
 )
 from moorage.kube.workloads.revisions import Mark
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
-from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore, find_object
+from moorage.store import (
+    AlreadyExistsError,
+    Indexer,
+    NotFoundError,
+    ObjectClient,
+    ObjectStore,
+    find_object,
+)
+from moorage.store.admission import DECIDERS, POLICIES, admission_of
 from moorage.store.deletion import tell_why
-from moorage.store.errors import is_namespaced, structs
 from moorage.store.protocol import overwrite
 
 from .saved_fields import SavedFields
@@ -133,12 +137,7 @@ def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
 
 # ---- store control -----------------------------------------------------------------------------------------
 
-_POLICIES: tuple[type[Object], ...] = (
-    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
-    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
-    *(*ADMISSION_POLICIES, PolicyParameter),
-)
-ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, Service, *WEBHOOKS, *_POLICIES})
+ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, Service, *DECIDERS, *POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
 
 
@@ -381,15 +380,48 @@ class StoreControl(SavedFields):
 
     def delete(self, obj: Object) -> None:
         """Delete an object, unless it is gone or another has its name. A pod on a node has its grace
-        period."""
+        period.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
         with suppress(NotFoundError):
             current = self.client.get(type(obj), obj.name, obj.namespace)
             grace = self._grace_of(current) if isinstance(current, Pod) and current.spec.node_name else 0
             is_going = current.metadata.deletion_timestamp is not None
             left = current.metadata.deletion_grace_period_seconds or 0
             if current.metadata.uid == obj.metadata.uid and not (is_going and grace >= left):
+                self._ask_to_delete(current)
                 self.client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)
                 self.deletions += 1
+
+    def write(self, old: Object | None, new: Object) -> Object:
+        """Create an object that is no pod, or replace one.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        operation: Operation = "CREATE" if old is None else "UPDATE"
+        self._ask(AdmissionRequest(new, operation, old, creator_of(new)))
+        return self.client.create(new) if old is None else overwrite(self.client, new)
+
+    def _ask_to_delete(self, obj: Object) -> None:
+        owner = obj.metadata.controller()
+        name = obj.full_name if owner is None else f"{owner.kind} {obj.namespace}/{owner.name}"
+        self.client.denied.pop(name, None)
+        try:
+            self._ask(deletion(obj, creator_of(obj)))
+        except RefusedError as error:
+            self.client.denied[name] = str(error)
+            raise
+
+    def _ask(self, request: AdmissionRequest) -> None:
+        if self.client.has(DECIDERS) and (refusal := self.admission.answer(request).refusal) is not None:
+            raise refusal
 
     def disrupt(self, pod: Pod, why: Condition) -> None:
         """Delete a pod; one that does not go at once gets a condition that says why.
@@ -401,7 +433,8 @@ class StoreControl(SavedFields):
         """
         with suppress(NotFoundError):
             tell_why(self.client, self.client.get(Pod, pod.name, pod.namespace), why)
-        self.delete(pod)
+        with suppress(RefusedError):
+            self.delete(pod)
 
     def delete_all(self, pods: Iterable[Pod]) -> None:
         """Delete pods; see `delete`."""
@@ -434,50 +467,6 @@ def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
 def workloads_of(client: ObjectClient) -> Workloads:
     """Return the workloads of the pods of a store."""
     return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])
-
-
-def policies_of(client: ObjectClient) -> list[Object]:
-    """Return what admission looks at in a store, beside its pods and the objects that quotas count."""
-    return [obj for kind in _POLICIES for obj in client.list(kind)[0]]
-
-
-def existing_in(client: ObjectClient) -> Existing:
-    """Return what the quotas of a store count, and the webhooks that nobody answers."""
-    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
-    return Existing(
-        lambda namespace: client.list(Pod, namespace)[0],
-        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
-        client.silent_webhooks() if isinstance(client, ObjectStore) else None,
-    )
-
-
-def admission_of(client: ObjectClient, has_webhooks: bool = True, before: Cluster | None = None) -> Admission:
-    """Return the admission of the API server for the pods of a store. With webhooks, new pods of workloads
-    differ from their templates as those did with which the cluster was read, and those webhooks refuse that
-    nobody answers.
-
-    Parameters
-    ----------
-    before : Cluster, optional
-        Whose policies and webhooks count; by default those of the store do.
-    """
-    policies, existing = policies_of(client), existing_in(client)
-    if before is not None:
-        options = [obj for obj in policies if isinstance(obj, AdmissionPlugins)]
-        policies = [*before.others, *before.namespaces, *options]
-        existing = existing._replace(webhooks=SilentWebhooks.of_cluster(before))
-    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
-        policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
-    store = client if isinstance(client, ObjectStore) else None
-    admission = Admission(
-        policies,
-        *(existing if has_webhooks else existing._replace(webhooks=None)),
-        store.siblings if has_webhooks and store is not None else None,
-        lambda: DEFAULT_GATES if store is None else store.served_gates,
-    )
-    if admission.policies is not None and store is not None:
-        admission.policies.not_known = store.policies_not_asked
-    return admission
 
 
 class DaemonNodes(Container[str]):

@@ -15,7 +15,8 @@ from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.kube import Namespace, Object, Pod
-from moorage.kube.admission.policy.silent_webhooks import BINDING, SilentWebhooks
+from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
+from moorage.kube.admission.request import AdmissionRequest, binding
 from moorage.kube.admission.siblings import Siblings
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.policy import AdmissionPlugins
@@ -28,11 +29,11 @@ from moorage.kube.workloads.ownership import Names, generated_names
 from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
 
+from .admission import DECIDERS, admitted
 from .deletion import epoch, timestamp
 from .errors import (
     BadRequestError,
     ResourceExpiredError,
-    ServerError,
     already_exists,
     invalid,
     other_uid,
@@ -81,6 +82,8 @@ class ObjectStore:
         What pods and nodes used when the cluster was read (`Cluster.metrics`).
     policies_not_asked : dict of str to str
         Admission policies of which the input does not tell enough, with what is lacking.
+    denied : dict of str to str
+        By ``Kind namespace/name``, who could not delete pods or gets no claims, with the server's text.
     served_gates : FeatureGates
         Those of the API server, with its release, for admission.
     names : Names or None
@@ -106,6 +109,7 @@ class ObjectStore:
         self.names: Names | None = None
         self.served_gates = DEFAULT_GATES
         self.policies_not_asked: dict[str, str] = {}
+        self.denied: dict[str, str] = {}
 
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since 1970."""
@@ -497,7 +501,8 @@ class ObjectStore:
         not exist.
         """
         with self._lock:
-            self.ask_webhooks([pod], BINDING)
+            if self._tables.has(DECIDERS):
+                self.admit([binding(pod, node)])
             self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
 
@@ -517,7 +522,8 @@ class ObjectStore:
             As for `bind`.
         """
         with self._lock:
-            self.ask_webhooks(pods, BINDING)
+            if self._tables.has(DECIDERS):
+                self.admit(map(binding, pods, nodes))
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()
 
@@ -536,24 +542,20 @@ class ObjectStore:
 
         return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), has_run)
 
-    def ask_webhooks(self, pods: Iterable[Pod], what: tuple[str, str, str]) -> None:
-        """Check that no webhook refuses that pods are bound, or evicted.
+    def admit(self, requests: Iterable[AdmissionRequest]) -> Sequence[Object]:
+        """Return the objects of requests as an API server stores them, by its quotas, policies and webhooks.
 
-        Parameters
-        ----------
-        what : (str, str, str)
-            `BINDING` or `EVICTION`.
+        What a verb, a controller or a scheduler writes comes through here; new pods, which other steps look
+        at, too, are admitted by `admission_of`.
 
         Raises
         ------
         ServerError
-            A webhook is asked about it that fails closed, and nobody answers.
+            One is refused.
         """
-        if self.has(WEBHOOKS):
-            webhooks = self.silent_webhooks()
-            for pod in pods:
-                if why := webhooks.refusal_of(pod, what):
-                    raise ServerError(why)
+        if not self.has(DECIDERS):
+            return [request.obj for request in requests]
+        return admitted(self, requests)
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""
@@ -679,7 +681,7 @@ class ObjectStore:
         copy = ObjectStore(clock or self._clock, history=self._history)
         copy.siblings, copy.failures, copy.metrics = self.siblings.copy(), self.failures, self.metrics
         copy.served_gates = self.served_gates
-        copy.policies_not_asked = self.policies_not_asked
+        copy.policies_not_asked, copy.denied = self.policies_not_asked, self.denied.copy()
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

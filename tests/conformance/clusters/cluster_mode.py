@@ -29,6 +29,7 @@ from .cluster_record import (
     Pods,
     attached_volumes,
     bound_pods,
+    common_message,
     drain_was_refused,
     kept_seconds,
     made_by_cluster,
@@ -49,6 +50,7 @@ NOT_DETERMINED = {
     "t4-many-apply-drain-scale-tight": "how far the rollout is when the drain begins",
     "t4-mid-rollout-scale-down": "how far the rollout is when it is scaled: the dump is of its middle",
     "t4-midwild-2003": "the last pod of the new version never becomes ready; moorage takes new versions to",
+    "t6-cron-forbid": "it does not count the pods of a Job that a CronJob could not create; moorage does",
     "t4-race-scale-add": "who is tried in the moment in which a new node is tainted as not ready",
     "t4-race-scale-then-add": "who is tried in the moment in which a new node is tainted as not ready",
 }
@@ -292,8 +294,9 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
             found[key].lacking += 1
             found[key].refusals |= {refusal(one.reason)} if one.status == "refused" else set()
         elif one.status in ("unschedulable", "gated", "other-scheduler"):
-            # Nobody tells pods of another scheduler.
-            found[key].waiting["" if one.status == "other-scheduler" else one.reason] += 1
+            # Nobody tells pods of another scheduler, or pods that no attempt has looked at.
+            is_told = one.status != "other-scheduler" and not one.reason.endswith(" not created yet")
+            found[key].waiting[common_message(one.reason) if is_told else ""] += 1
         placed[key] += one.status in ("placed", "not-started")
     for refused in done.cluster.refused_objects:
         found[refused.namespace, f"{refused.kind.lower()}/{refused.name}"].refusals.add(

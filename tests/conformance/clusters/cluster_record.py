@@ -135,9 +135,9 @@ def made_by_cluster(record: Json) -> dict[Key, Pods]:
 
 
 def refused_changes(record: Json) -> list[str]:
-    """What the API server said of manifests that it refused."""
+    """What the API server said of manifests and of other changes that it refused; a drain goes on."""
     return [
-        refusal(one["stderr"]) for one in record["kubectl"] if one["action"] == "apply" and one["rc"] != 0
+        refusal(one["stderr"]) for one in record["kubectl"] if one["action"] != "drain" and one["rc"] != 0
     ]
 
 
@@ -191,7 +191,13 @@ def _workload(space: str, kind: str, name: str, after: dict[str, dict[Key, Json]
 
 def _scheduled_message(pod: Json) -> str:
     conditions = pod["status"].get("conditions", [])
-    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+    text = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+    return common_message(str(text))
+
+
+def common_message(text: str) -> str:
+    """A message without the names that are generated for claims."""
+    return re.sub(r'"[^"]+-extended-resources-[^"]+"', '"CLAIM"', text)
 
 
 def _wanted(item: Json) -> int:

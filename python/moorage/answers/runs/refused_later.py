@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from moorage.controllers.store_control import admission_of, workloads_of
+from moorage.controllers.store_control import workloads_of
 from moorage.kube import Cluster, Namespace, Object, Pod
 from moorage.kube.admission.chain import Admission
-from moorage.kube.admission.policy.silent_webhooks import BINDING, Silence, SilentWebhooks
-from moorage.kube.admission.request import RefusedError
+from moorage.kube.admission.policy.silent_webhooks import Silence, SilentWebhooks
+from moorage.kube.admission.request import RefusedError, binding
 from moorage.kube.admission.secured_namespaces import pod_template
 from moorage.kube.model.admission_policies import KINDS as POLICIES
 from moorage.kube.model.policy import LimitRange, ResourceQuota
@@ -18,6 +18,7 @@ from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.missing_pods import MAKERS, new_pod
 from moorage.kube.workloads.ownership import Workload, is_active
 from moorage.store import ObjectClient, ObjectStore
+from moorage.store.admission import admission_of
 
 from .simulation import REFUSED, REFUSED_LATER, PodsAlike, Simulation
 
@@ -95,6 +96,8 @@ def _refusal(admission: Admission, pod: Pod, gone: Pod | None) -> str:
     try:
         admission.check(pod, gone)
     except RefusedError as error:
-        text = str(error)
-        return text.partition(" is forbidden: ")[2] or text
-    return "" if admission.webhooks is None else admission.webhooks.refusal_of(pod, BINDING)
+        refusal: RefusedError | None = error
+    else:
+        refusal = admission.answer(binding(pod, "")).refusal
+    text = "" if refusal is None else str(refusal)
+    return text.partition(" is forbidden: ")[2] or text

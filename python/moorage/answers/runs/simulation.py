@@ -546,6 +546,7 @@ class Simulation(Struct, dict=True):
         listed = {f"{each.kind} {each.namespace}/{each.name}" for each in workloads}
         yield from template_warnings(self.scheduler.client, listed)
         yield from self._failed_jobs()
+        yield from self._denied()
         yield from self._unready_templates()
         yield from self._unbound_claims()
         evictions = Counter(chain.from_iterable(each.budgets for each in self.result.evicted.values()))
@@ -595,6 +596,14 @@ class Simulation(Struct, dict=True):
                 "pods name their nodes, so nobody binds their claims and they do not start; use nodeSelectors"
             )
             yield f"{number_of(len(waiting), singular, plural)} instead: {examples(waiting, 3)}."
+
+    def _denied(self) -> Iterator[str]:
+        """Yield a sentence about the deletions and the claims of pods that the API server refuses."""
+        client = self.scheduler.client
+        denied = client.denied if isinstance(client, ObjectStore) else {}
+        texts = ((text.partition(" is forbidden: ")[2] or text, name) for name, text in denied.items())
+        for text, names in grouped(texts).items():
+            yield f"Controllers try in vain for {examples(names, 3)}: {text}."
 
     def _failed_jobs(self) -> Iterator[str]:
         """Yield a sentence about each Job that has failed since the files were read."""

@@ -20,6 +20,7 @@ from moorage._core.devices.claims_of_pods import (
     reserved,
 )
 from moorage.kube import Pod
+from moorage.kube.admission.request import SCHEDULER, AdmissionRequest
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.pod import PodExtendedResourceClaimStatus
 from moorage.kube.model.resource_claims import (
@@ -168,8 +169,12 @@ class ClaimWriter:
         ClaimWriteError
         """
         meta: ObjectMeta = replace(claim.metadata, name="", uid="")
+        new = replace(claim, metadata=meta, status=ResourceClaimStatus())
         try:
-            return self._client.create(replace(claim, metadata=meta, status=ResourceClaimStatus()))
+            if self.store is None:
+                return self._client.create(new)
+            (named,) = self.create_many([new])
+            return self.store.get(ResourceClaim, named.name, named.namespace)
         except ApiError as error:
             text = f"create claim for extended resources {claim.namespace}/: {error}"
             raise ClaimWriteError(text) from None
@@ -194,8 +199,10 @@ class ClaimWriter:
             replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
             for claim, name in zip(claims, names, strict=True)
         ]
-        store.create_many(named)
-        return named
+        requests = [AdmissionRequest(claim, user=SCHEDULER) for claim in named]
+        admitted = cast("list[ResourceClaim]", store.admit(requests))
+        store.create_many(admitted)
+        return admitted
 
     def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, without its finalizer.

@@ -42,6 +42,7 @@ from .request import (
     AdmissionPlugin,
     AdmissionRequest,
     Answer,
+    Decider,
     NotAdmittedError,
     Operation,
     RefusedError,
@@ -365,7 +366,7 @@ class Admission:
                 self.siblings.note(pod, difference, "" if autoscaler is None else autoscaler.name)
             result = request.changed(changed)
             _validate(result)
-            warnings = self._validated(result)
+            warnings = _validated(result, self.validating)
         except NotAdmittedError as error:
             return _Template(original, original, {}, {}, None, error, (), {})
         spec = original if changed.spec == original else changed.spec
@@ -395,10 +396,6 @@ class Admission:
         labels = {**changed.metadata.labels, **difference.labels}
         changed = replace(changed, metadata=replace(changed.metadata, labels=labels))
         return request.changed(changed), difference.seen_in(pod, before.spec, changed.spec)
-
-    def _validated(self, request: AdmissionRequest) -> list[str]:
-        """Return the warnings of the plugins that run after validation."""
-        return [text for plugin in self.validating for text in plugin.validate(request)]
 
     def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
@@ -430,10 +427,17 @@ class Admission:
         request : AdmissionRequest
             Its object has passed validation, and has the defaults of the API server.
         """
+        mutating: Sequence[AdmissionPlugin] = self.mutating
+        validating: Sequence[AdmissionPlugin] = self.validating
+        if request.is_decided_only:
+            mutating, validating = (
+                [plugin for plugin in plugins if isinstance(plugin, Decider)]
+                for plugins in (mutating, validating)
+            )
         try:
-            request = mutated(request, self.mutating)
-            obj, warnings = request.obj, self._validated(request)
-            if request.namespace in self._quotas:
+            request = mutated(request, mutating)
+            obj, warnings = request.obj, _validated(request, validating)
+            if request.namespace in self._quotas and not request.is_decided_only:
                 self._charge_object(obj, request.old)
         except NotAdmittedError as error:
             return Answer(None, refused(request, error), ())
@@ -473,6 +477,11 @@ class Admission:
                 objects += self._objects(namespace)
             self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
         return self._usages[namespace]
+
+
+def _validated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> list[str]:
+    """Return the warnings of the plugins that run after validation."""
+    return [text for plugin in plugins for text in plugin.validate(request)]
 
 
 def _validate(request: AdmissionRequest) -> None:

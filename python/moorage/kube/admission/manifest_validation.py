@@ -151,12 +151,14 @@ def manifest_causes(
     list of Fault
         Fields and texts, each once. What cannot be decoded is alone, and has no field.
     """
-    struct = struct_of(kind, _version(kind, api_version))
-    value = msgspec.json.decode(text) if struct and is_json(text) else text
-    if not (struct and isinstance(value, dict)):
+    if not (has_rules(kind, api_version) or kind == _DECODED):
+        return []
+    value = msgspec.json.decode(text) if is_json(text) else text
+    if not isinstance(value, dict):
         return []
     from .rules.validation_rules import as_checked, metadata_causes
 
+    struct = struct_of(kind, _version(kind, api_version))
     if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
         return [fault]
     if not has_rules(kind, api_version):
@@ -213,6 +215,8 @@ def _unmounted(value: Json, causes: list[Fault]) -> Iterator[Fault]:
                         yield Fault(f"{path}.{listed}[{at}].{mounts}[{index}].name", not_found(name))
 
 
+_DECODED = "Node"
+"""The kind without rules whose values have to be readable all the same: its amounts count."""
 _SELECTOR_FIRST = ("Deployment", "ReplicaSet")
 """Kinds whose template is not looked at if their selector is wrong."""
 MORE_VOLUMES = "may not specify more than 1 volume type"

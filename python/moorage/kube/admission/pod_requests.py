@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -101,14 +102,32 @@ class Defaulted(NamedTuple):
     limits: frozenset[str] = frozenset()
 
 
-def defaulted_by_limit_range(pod: Pod) -> dict[str, Defaulted]:
-    """Return by container what a limit range has set in a new pod, as the annotation of the pod tells."""
+def defaulted_by_limit_range(
+    pod: Pod, created: Pod | None = None, limit_ranges: Sequence[LimitRange] = ()
+) -> dict[str, Defaulted]:
+    """Return by container what a limit range has set in a new pod, as the annotation of the pod tells. Of
+    several the annotation tells what the last one has set; the others have set what they default and the pod
+    lacked.
+
+    Parameters
+    ----------
+    created : Pod, optional
+        The pod as its controller sent it.
+    limit_ranges : sequence of LimitRange, optional
+        Those of its namespace.
+    """
     defaulted: dict[str, Defaulted] = {}
-    for match in _SET.finditer(pod.metadata.annotations.get(_ANNOTATION, "").partition(":")[2]):
+    told = pod.metadata.annotations.get(_ANNOTATION, "")
+    if told and created is not None and len(limit_ranges) > 1:
+        listed = map(container_defaults, limit_ranges)
+        limits, requests = (frozenset(chain(*each)) for each in zip(*listed, strict=True))
+        for item in (*created.spec.containers, *created.spec.init_containers):
+            lacks = requests - item.resources.requests.keys(), limits - item.resources.limits.keys()
+            defaulted[item.name] = Defaulted(*lacks)
+    for match in _SET.finditer(told.partition(":")[2]):
         names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
-        own = defaulted.get(container, Defaulted())
-        is_request = match["what"] == "request"
-        defaulted[container] = own._replace(**{"requests" if is_request else "limits": names})
+        own, field = defaulted.get(container, Defaulted()), f"{match['what']}s"
+        defaulted[container] = own._replace(**{field: getattr(own, field) | names})
     return defaulted
 
 

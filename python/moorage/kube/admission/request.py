@@ -31,7 +31,7 @@ class UserInfo(NamedTuple):
     groups: tuple[str, ...] = ("kubeadm:cluster-admins", "system:authenticated")
 
 
-ADMIN = UserInfo()
+ADMIN, SCHEDULER = UserInfo(), UserInfo("system:kube-scheduler", ("system:authenticated",))
 _CONTROLLERS = {
     "Deployment": "deployment-controller",
     "ReplicaSet": "replicaset-controller",
@@ -47,7 +47,12 @@ _ACCOUNTS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "sy
 def service_account(owner: str) -> UserInfo:
     """Return who makes the objects of a workload: the account of the controller of its kind."""
     account = _CONTROLLERS.get(owner)
-    return ADMIN if account is None else UserInfo(f"system:serviceaccount:kube-system:{account}", _ACCOUNTS)
+    return ADMIN if account is None else controller_account(account)
+
+
+def controller_account(name: str) -> UserInfo:
+    """Return the account of a controller."""
+    return UserInfo(f"system:serviceaccount:kube-system:{name}", _ACCOUNTS)
 
 
 def user_of(obj: Object) -> UserInfo | None:
@@ -78,6 +83,11 @@ class AdmissionRequest:
         them.
     sent : Object or None
         The object before any step has changed it; None where none has.
+    subresource : str
+        Of the object; then `sent_to` and `was` are what the request is about, and of the object only its
+        kind and its name count.
+    sent_to, was : dict or None
+        The JSON value that is sent to the subresource, and the one that it replaces.
     """
 
     obj: Object
@@ -86,6 +96,14 @@ class AdmissionRequest:
     user: UserInfo = ADMIN
     document: Json = field(default_factory=dict)
     sent: Object | None = None
+    subresource: str = ""
+    sent_to: Json | None = None
+    was: Json | None = None
+
+    @property
+    def is_decided_only(self) -> bool:
+        """Whether policies and webhooks alone look at it: it is a deletion, or for a subresource."""
+        return self.operation == "DELETE" or bool(self.subresource)
 
     def changed(self, obj: Object) -> AdmissionRequest:
         """Return the request with an object as a step has changed it."""
@@ -109,12 +127,41 @@ class AdmissionRequest:
     @cached_property
     def value(self) -> Json:
         """The object as a JSON value, also with the fields that are not read, with their defaults."""
-        return full_value(self.obj, self.document)
+        return full_value(self.obj, self.document) if self.sent_to is None else self.sent_to
 
     @cached_property
     def old_value(self) -> Json | None:
         """What is stored, likewise; None for a creation."""
-        return None if self.old is None else full_value(self.old, {})
+        return self.was if self.old is None else full_value(self.old, {})
+
+
+def deletion(obj: Object, user: UserInfo = ADMIN) -> AdmissionRequest:
+    """Return the request that deletes an object."""
+    return AdmissionRequest(obj, "DELETE", user=user)
+
+
+def binding(pod: Pod, node: str) -> AdmissionRequest:
+    """Return the request by which kube-scheduler binds a pod."""
+    target = {"kind": "Node", "name": node}
+    value = _head("v1", "Binding", pod) | {"target": target}
+    return AdmissionRequest(pod, user=SCHEDULER, subresource="binding", sent_to=value)
+
+
+def eviction(pod: Pod) -> AdmissionRequest:
+    """Return the request by which kubectl evicts a pod."""
+    return AdmissionRequest(pod, subresource="eviction", sent_to=_head("policy/v1", "Eviction", pod))
+
+
+def scaling(obj: Any, replicas: int, user: UserInfo = ADMIN) -> AdmissionRequest:
+    """Return the request that gives a workload another number of replicas."""
+    head, was = _head("autoscaling/v1", "Scale", obj), 1 if obj.spec.replicas is None else obj.spec.replicas
+    values = [head | {"spec": {"replicas": number}} for number in (replicas, was)]
+    return AdmissionRequest(obj, "UPDATE", None, user, subresource="scale", sent_to=values[0], was=values[1])
+
+
+def _head(api_version: str, kind: str, obj: Object) -> Json:
+    meta = {"name": obj.name, "namespace": obj.namespace}
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta}
 
 
 def full_value(obj: Object, document: Json) -> Json:
@@ -251,6 +298,10 @@ class AdmissionPlugin:
             The step refuses it.
         """
         return ()
+
+
+class Decider(AdmissionPlugin):
+    """A step that asks the policies or the webhooks of a cluster, also about deletions and subresources."""
 
 
 class NewPodPlugin(AdmissionPlugin):

@@ -21,6 +21,7 @@ from moorage.document import Count, Document
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 
+from ..model.admission_policies import MutatingAdmissionPolicy
 from ..model.meta import Object, Struct
 from ..model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, ResourceRequirements, Volume
 from ..model.workload import CronJob, Job
@@ -388,18 +389,29 @@ class Siblings:
         except NotAdmittedError:
             return None
         before = replace(before, volumes=_relevant(before.volumes))
-        after = self._own(pod, before)
+        after = self._own(pod, before, created)
+        for given in self._by_policies(created, before):
+            after = with_difference(given, after, before)  # what is left beside what the policy gives
         own = created.metadata.labels
         added = {name: value for name, value in labels.items() if own.get(name) != value}
         return TemplateDifference(pod, classes, before, after, added, 0)
 
-    def _own(self, pod: Pod, before: PodSpec) -> PodSpec:
+    def _by_policies(self, created: Pod, before: PodSpec) -> Iterator[PodSpec]:
+        """Yield the spec of a new pod as each MutatingAdmissionPolicy of the input makes it, also one that is
+        not bound any more."""
+        if any(isinstance(obj, MutatingAdmissionPolicy) for obj in self._current):
+            from .policy.policy_plugins import as_each_makes_it  # few clusters have policies
+
+            for pod in as_each_makes_it(self._current, replace(created, spec=before)):
+                yield self._policies.completed(pod)
+
+    def _own(self, pod: Pod, before: PodSpec, created: Pod) -> PodSpec:
         """Return the spec of a pod without what others than its creation have set, and without what objects
         of the input explain: these act on new pods anew."""
         spec = pod.spec
         autoscaler = self._policies.autoscaler_of(pod)
         of_template = {each.name: each.resources for each in (*before.containers, *before.init_containers)}
-        defaulted = defaulted_by_limit_range(pod)
+        defaulted = defaulted_by_limit_range(pod, created, self._policies.limit_ranger.ranges[pod.namespace])
 
         def own(container: Container) -> Container:
             resources, wanted = container.resources, of_template.get(container.name)

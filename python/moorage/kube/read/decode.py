@@ -379,18 +379,14 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
 
 
 def _without_nulls(value: Any, zero: str | None = None) -> Any:
-    """A copy without null entries of maps; in a map of plain values `zero` replaces them. Go decodes null in
-    a list as the zero value, too."""
+    """A copy without null entries of maps; in a map of plain values `zero` replaces them."""
     if isinstance(value, dict):
         return {
             key: zero if item is None else _without_nulls(item, _MAP_ZERO.get(key))
             for key, item in value.items()
             if item is not None or zero is not None
         }
-    if not isinstance(value, list):
-        return value
-    empty: Any = "" if any(isinstance(item, str) for item in value) else {}
-    return [empty if item is None else _without_nulls(item) for item in value]
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _explain(error: str, value: Any) -> tuple[str, str]:

@@ -350,18 +350,23 @@ class _LazyFields(MapValue):
 def _request(request: PolicyRequest, resource: VersionedResource) -> Json:
     """The variable ``request`` as a JSON value."""
     own, user = request.resource, request.user
+    of_kind, of_own = resource, own
+    if request.subresource:
+        group, _, version = str(request.either["apiVersion"]).rpartition("/")
+        of_kind = of_own = VersionedResource(group, version, "")
     value = {
         "uid": "",
-        "kind": {"group": resource.group, "version": resource.version, "kind": request.kind},
+        "kind": {"group": of_kind.group, "version": of_kind.version, "kind": request.kind},
         "resource": {"group": resource.group, "version": resource.version, "resource": resource.name},
-        "requestKind": {"group": own.group, "version": own.version, "kind": request.kind},
+        "requestKind": {"group": of_own.group, "version": of_own.version, "kind": request.kind},
         "requestResource": {"group": own.group, "version": own.version, "resource": own.name},
         "operation": request.operation,
         "userInfo": {"username": user.username, "groups": [*user.groups]},
         "dryRun": False,
         "options": {"kind": f"{request.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
-    named = {"name": request.name, "namespace": request.namespace, "subResource": request.subresource}
+    named = {"name": request.name, "namespace": request.namespace}
+    named |= dict.fromkeys(("subResource", "requestSubResource"), request.subresource)
     return value | {name: text for name, text in named.items() if text}
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from moorage._core.base.selectors import LabelSelectorMatcher
 
 from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule
-from ...model.meta import LabelSelector, plural_of
+from ...model.meta import LabelSelector, Object, plural_of
 from ..field_checks import Json
-from ..request import ADMIN, UserInfo
+from ..request import ADMIN, AdmissionRequest, UserInfo
 
 _ANY, _NAME = "*", "kubernetes.io/metadata.name"
 _EXEMPT = (
@@ -39,9 +39,6 @@ class VersionedResource(NamedTuple):
     name: str
 
 
-_PODS = VersionedResource("", "v1", "pods")
-
-
 @cache
 def _resource_of(api_version: str, kind: str) -> VersionedResource:
     group, _, version = api_version.rpartition("/")
@@ -58,7 +55,9 @@ class PolicyRequest(NamedTuple):
     old_object : dict or None
         What is stored; None for a creation.
     subresource : str
-        Of a pod, for which the object is made.
+        To which the object is sent, of one of another kind.
+    parent : (str, str)
+        Version and kind of that one.
     """
 
     operation: str
@@ -66,6 +65,7 @@ class PolicyRequest(NamedTuple):
     old_object: Json | None = None
     user: UserInfo = ADMIN
     subresource: str = ""
+    parent: tuple[str, str] = ("", "")
 
     @property
     def either(self) -> Json:
@@ -81,9 +81,9 @@ class PolicyRequest(NamedTuple):
 
     @property
     def resource(self) -> VersionedResource:
-        """The resource of the object, or of the pod for which it is made."""
+        """The resource of the object, or of the one to whose subresource it is sent."""
         if self.subresource:
-            return _PODS
+            return _resource_of(*self.parent)
         return _resource_of(str(self.either.get("apiVersion", "")), self.kind)
 
     @property
@@ -104,6 +104,32 @@ class PolicyRequest(NamedTuple):
     @property
     def _meta(self) -> Json:
         return self.either.get("metadata") or {}
+
+
+def about(
+    request: AdmissionRequest, value: Json | None = None, old_value: Json | None = None
+) -> PolicyRequest:
+    """Return a request as policies and webhooks see it.
+
+    Parameters
+    ----------
+    value, old_value : dict, optional
+        Those of the request; by default the metadata alone, which tell who is asked.
+    """
+    obj, old = request.obj, request.old
+    if value is None:
+        value = _head(obj) if request.sent_to is None else request.sent_to
+        old_value = request.was if old is None else _head(old)
+    if request.operation == "DELETE":
+        value, old_value = None, value
+    parent = (obj.api_version, obj.kind) if request.subresource else ("", "")
+    return PolicyRequest(request.operation, value, old_value, request.user, request.subresource, parent)
+
+
+def _head(obj: Object) -> Json:
+    meta = obj.metadata
+    named = {"name": meta.name, "namespace": meta.namespace, "labels": meta.labels}
+    return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": named}
 
 
 Namespaces = Mapping[str, Mapping[str, Any]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import structs
@@ -17,6 +18,8 @@ from ...cel.cel_errors import NotKnownError
 from ...model.admission_policies import (
     MatchResources,
     MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    PolicyBindingSpec,
     PolicyParameter,
     ValidatingAdmissionPolicy,
 )
@@ -30,12 +33,12 @@ from ...workloads.ownership import Names
 from ..built_in_plugins import ServiceAccounts, switched_plugins
 from ..field_checks import Json, part, parts
 from ..manifest_validation import check_new
-from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, StatusCause
+from ..request import AdmissionRequest, Decider, NotAdmittedError, StatusCause, creator_of
 from ..stored.service_accounts import TOKEN_VOLUME, all_containers, with_account
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import Parameters
 from .mutating_policies import MutatingPolicies, ServerPanicError
-from .policy_matching import PolicyRequest
+from .policy_matching import PolicyRequest, about
 from .validating_policies import ValidatingPolicies
 
 CLOSED = "the server closed the connection"
@@ -47,6 +50,10 @@ _READS_NAME = re.compile(
     re.ASCII,
 )
 """Expressions that may depend on what pods of one template do not share."""
+_READS_SPEC = re.compile(
+    r"\bspec\b|\b(?:object|oldObject)\b(?!\s*\.\s*\??(?:status|kind|apiVersion|metadata)\b)", re.ASCII
+)
+"""Expressions that may depend on fields of a pod that nothing here reads."""
 
 
 class AdmissionPolicies:
@@ -78,7 +85,8 @@ class AdmissionPolicies:
         of_pods = [policy.spec for policy in policies if _is_of_pods(policy.spec.match_constraints)]
         self._asks_about_pods = bool(of_pods)
         self._accounts, self._classes = ServiceAccounts(listed), priority_classes(listed)
-        self._reads_name = any(map(_reads_name, of_pods))
+        self._reads_name = any(_matches(_READS_NAME, spec) for spec in of_pods)
+        self._reads_spec = any(_matches(_READS_SPEC, spec) for spec in of_pods)
         self.not_known: dict[str, str] = {}
 
     def notes(self) -> Iterator[str]:
@@ -94,11 +102,11 @@ class AdmissionPolicies:
         NotKnownError
             The input does not tell all fields of the pod.
         """
-        if isinstance(request.obj, Pod):
-            if request.obj.unread is None and not request.document:
+        if isinstance(request.obj, Pod) and not request.subresource:
+            if request.obj.unread is None and not request.document and self._reads_spec:
                 raise NotKnownError(_UNREAD)
             with_account(request.value, self._accounts)
-        return _about(request)._replace(object=request.value, old_object=request.old_value)
+        return about(request, request.value, request.old_value)
 
     def changed(self, request: AdmissionRequest, value: Json) -> AdmissionRequest:
         """Return a request with another value of its object, which counts as sent: all of it is known.
@@ -156,10 +164,10 @@ def _is_of_pods(resources: MatchResources) -> bool:
     return not rules or any(not {"*", "pods", "*/*"}.isdisjoint(rule.resources) for rule in rules)
 
 
-def _reads_name(spec: Any) -> bool:
-    """Whether what a policy says of pods of one template may differ."""
+def _matches(pattern: re.Pattern[str], spec: Any) -> bool:
+    """Whether one of the expressions of a policy matches."""
     texts = msgspec.json.decode(msgspec.json.encode(spec))
-    return any(map(_READS_NAME.search, _expressions(texts)))
+    return any(map(pattern.search, _expressions(texts)))
 
 
 def _expressions(value: Any, key: str = "") -> Iterator[str]:
@@ -173,23 +181,7 @@ def _expressions(value: Any, key: str = "") -> Iterator[str]:
         yield value
 
 
-def _about(request: AdmissionRequest) -> PolicyRequest:
-    """A request with the metadata of its objects alone, which tell whether a policy matches."""
-    return PolicyRequest(
-        request.operation,
-        _head(request.obj),
-        None if request.old is None else _head(request.old),
-        request.user,
-    )
-
-
-def _head(obj: Object) -> Json:
-    meta = obj.metadata
-    named = {"name": meta.name, "namespace": meta.namespace, "labels": meta.labels}
-    return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": named}
-
-
-class ValidatingAdmissionPolicies(AdmissionPlugin):
+class ValidatingAdmissionPolicies(Decider):
     """What ValidatingAdmissionPolicies forbid, and warn of."""
 
     def __init__(self, policies: AdmissionPolicies) -> None:
@@ -202,7 +194,7 @@ class ValidatingAdmissionPolicies(AdmissionPlugin):
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse an object that a policy denies; return warnings."""
         policies = self._policies
-        matching = policies.validating.matching(_about(request))
+        matching = policies.validating.matching(about(request))
         if not matching:
             return ()
         try:
@@ -220,7 +212,7 @@ class ValidatingAdmissionPolicies(AdmissionPlugin):
         return judgement.warnings
 
 
-class MutatingAdmissionPolicies(AdmissionPlugin):
+class MutatingAdmissionPolicies(Decider):
     """What MutatingAdmissionPolicies make of objects.
 
     Parameters
@@ -241,8 +233,12 @@ class MutatingAdmissionPolicies(AdmissionPlugin):
     def mutate(self, request: AdmissionRequest) -> AdmissionRequest:
         """Return a request with the object that policies make of its own."""
         policies = self._policies
-        matching = policies.mutating.matching(_about(request))
+        matching = policies.mutating.matching(about(request))
         if not matching:
+            return request
+        if request.subresource:
+            why = f"what it makes of {request.resource}/{request.subresource}"
+            policies.not_known.update({match.policy.name: why for match in matching})
             return request
 
         def between(value: Json) -> Json:
@@ -268,6 +264,28 @@ class MutatingAdmissionPolicies(AdmissionPlugin):
         changed = policies.changed(request, mutated.value)
         _check(changed.obj, mutated.value)
         return changed
+
+
+def as_each_makes_it(objects: Sequence[Object], pod: Pod) -> Iterator[Pod]:
+    """Yield a new pod as each MutatingAdmissionPolicy makes it by itself, as if it were bound, and met its
+    conditions; none where that is not known."""
+    bindings = [obj for obj in objects if isinstance(obj, MutatingAdmissionPolicyBinding)]
+    kinds = MutatingAdmissionPolicy | ValidatingAdmissionPolicy | MutatingAdmissionPolicyBinding
+    others = [obj for obj in objects if not isinstance(obj, kinds)]
+    for policy in objects:
+        if isinstance(policy, MutatingAdmissionPolicy):
+            refs = (each.spec.param_ref for each in bindings if each.spec.policy_name == policy.name)
+            binding = MutatingAdmissionPolicyBinding(
+                spec=PolicyBindingSpec(policy_name=policy.name, param_ref=next(refs, None))
+            )
+            rules = structs.replace(
+                policy.spec.match_constraints, namespace_selector=None, object_selector=None
+            )
+            spec = structs.replace(policy.spec, match_conditions=(), match_constraints=rules)
+            alone = AdmissionPolicies([*others, structs.replace(policy, spec=spec), binding])
+            with suppress(NotAdmittedError):
+                plugin = MutatingAdmissionPolicies(alone, lambda request: request)
+                yield cast("Pod", plugin.mutate(AdmissionRequest(pod, user=creator_of(pod))).obj)
 
 
 def defaulted(value: Json) -> Json:

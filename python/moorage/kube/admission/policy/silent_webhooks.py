@@ -21,11 +21,9 @@ from ...model.workload import Service
 from ...plain import plain
 from ...workloads.ownership import is_healthy
 from ..built_in_plugins import webhooks_that_fail_closed
-from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
-from .policy_matching import PolicyRequest, first_match
+from ..request import AdmissionRequest, Decider, NotAdmittedError
+from .policy_matching import PolicyRequest, about, first_match
 
-BINDING, EVICTION = ("v1", "Binding", "binding"), ("policy/v1", "Eviction", "eviction")
-"""Version and kind of what is created for a pod, and the subresource."""
 _FAILED = 'Internal error occurred: failed calling webhook "{}": failed to call webhook: {}'
 T = TypeVar("T", bound=Object)
 
@@ -59,7 +57,7 @@ def _selects(service: Service, pod: Pod) -> bool:
     return bool(labels) and labels.items() <= pod.metadata.labels.items()
 
 
-class SilentWebhooks(AdmissionPlugin):
+class SilentWebhooks(Decider):
     """Refuses what webhooks are asked about that fail closed and that nobody answers now.
 
     Somebody may answer a webhook that has a URL, whose Service has no selector, or of whose namespace no
@@ -86,7 +84,7 @@ class SilentWebhooks(AdmissionPlugin):
         self._webhooks = list(webhooks_that_fail_closed(listed))
         self._spaces = [obj for obj in listed if isinstance(obj, Namespace)] if self._webhooks else []
         self._services, self._pods, self._has_run = cache(services), cache(pods), has_run
-        self._silent: dict[tuple[str, str, str], Sequence[Silence]] = {}
+        self._silent: dict[tuple[object, ...], Sequence[Silence]] = {}
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> SilentWebhooks:
@@ -135,7 +133,7 @@ class SilentWebhooks(AdmissionPlugin):
 
     def _asked_about(self, request: PolicyRequest) -> Sequence[Silence]:
         """Return the silent ones whose rules name the kind of a request."""
-        key = request.operation, request.kind, request.subresource
+        key = request.operation, request.kind, request.subresource, request.parent
         if key not in self._silent:
             named = [
                 (configuration, webhook)
@@ -158,26 +156,12 @@ class SilentWebhooks(AdmissionPlugin):
         silent = (each for each in silences if reviews_of(each.webhook)(request, namespaces))
         return next((each.refusal for each in silent), "")
 
-    def refusal_of(self, pod: Pod, what: tuple[str, str, str]) -> str:
-        """Return why a pod may not be bound or evicted; "" where it may.
-
-        Parameters
-        ----------
-        what : (str, str, str)
-            `BINDING` or `EVICTION`.
-        """
-        version, kind, subresource = what
-        meta = {"name": pod.name, "namespace": pod.namespace}
-        value = {"apiVersion": version, "kind": kind, "metadata": meta}
-        return self.refusal(PolicyRequest("CREATE", value, subresource=subresource))
-
     def mark(self, request: AdmissionRequest) -> Hashable:
         """Return what webhooks may read of a pod beside its namespace and its spec."""
         if not self._webhooks:  # as in most clusters
             return None
-        obj, meta = request.obj, request.obj.metadata
-        head = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": {"namespace": meta.namespace}}
-        if not self._asked_about(PolicyRequest(request.operation, head)):
+        meta = request.obj.metadata
+        if not self._asked_about(about(request)):
             return None
         labels, annotations = (tuple(sorted(each.items())) for each in (meta.labels, meta.annotations))
         return meta.name, meta.generate_name, labels, annotations
@@ -186,7 +170,7 @@ class SilentWebhooks(AdmissionPlugin):
         """Refuse an object; there are no warnings."""
         if self.mark(request) is None:
             return ()
-        why = self.refusal(PolicyRequest(request.operation, request.value, request.old_value, request.user))
+        why = self.refusal(about(request, request.value, request.old_value))
         if why:
             raise NotAdmittedError(why, 500, "InternalError", is_whole=True)
         return ()

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, NoReturn, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
@@ -47,6 +48,7 @@ from .tables import FIRST_VERSION, ObjectTable, Save, Tables
 from .watch import Changed, Followed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
+_OBJECTS = attrgetter("objects")
 
 
 class ObjectStore:
@@ -146,7 +148,7 @@ class ObjectStore:
     def has(self, kinds: Iterable[type[Object]]) -> bool:
         """Return whether there is an object of any of these kinds."""
         with self._lock:
-            return self._tables.has(kinds)
+            return any(map(_OBJECTS, filter(None, map(self._tables.written, kinds))))
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object; see `ObjectClient.get`."""
@@ -501,7 +503,7 @@ class ObjectStore:
         not exist.
         """
         with self._lock:
-            if self._tables.has(DECIDERS):
+            if self.has(DECIDERS):
                 self.admit([binding(pod, node)])
             self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
@@ -522,7 +524,7 @@ class ObjectStore:
             As for `bind`.
         """
         with self._lock:
-            if self._tables.has(DECIDERS):
+            if self.has(DECIDERS):
                 self.admit(map(binding, pods, nodes))
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()

@@ -27,7 +27,6 @@ FIRST_VERSION = 1
 """The resource version of a store without a write."""
 
 
-_OBJECTS = attrgetter("objects")
 _READABLE = attrgetter("readable")
 
 
@@ -337,6 +336,8 @@ class Tables:
     ----------
     version : int
         The resource version of the last write.
+    written : callable
+        Returns the table of a kind; None if nothing of it was ever asked for.
     changes : int
         The number of writes and of calls of `undo`.
     """
@@ -347,6 +348,7 @@ class Tables:
         self._others = 0  # the value of `changes` after the last write to another table
         self._capacity = capacity
         self._tables: dict[type[Object] | str, ObjectTable[Any]] = {}
+        self.written = self._tables.get
         self._saves: list[object] = []
 
     def __getitem__(self, kind: type[T] | str) -> ObjectTable[T]:
@@ -356,11 +358,6 @@ class Tables:
             table = self._tables.get(struct) or ObjectTable(struct, self._capacity, self._saves)
             self._tables[struct] = table
         return table
-
-    def has(self, kinds: Iterable[type[Object]]) -> bool:
-        """Return whether there is an object of any of these kinds."""
-        tables = filter(None, map(self._tables.get, kinds))
-        return any(map(_OBJECTS, tables))
 
     def find(self, kind: type[T] | str, key: str) -> T:
         """Return one object.

@@ -49,9 +49,9 @@ from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts
 from moorage.kube.admission.policy.bound_policies import Parameters as Parameters
 from moorage.kube.admission.policy.policy_matching import PolicyRequest as PolicyRequest
-from moorage.kube.admission.request import binding as binding
 from moorage.kube.admission.policy.validating_policies import ValidatingPolicies as ValidatingPolicies
 from moorage.kube.admission.request import AdmissionRequest as AdmissionRequest
+from moorage.kube.admission.request import binding as binding
 from moorage.kube.admission.request import without_admission as without_admission
 
 # What the API server warns of, which commands fold.

@@ -540,7 +540,7 @@ class Loop:
                     self.queue.done([info])
                 except ApiError as error:
                     self.result.placements.pop(info.key, None)
-                    self.refuse(info, f'running Bind plugin "DefaultBinder": {error}')
+                    self.refuse(info, str(error))
         context.sync()
         context.volume_classes.follow()
         self._groups.retry()

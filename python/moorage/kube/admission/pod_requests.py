@@ -117,14 +117,14 @@ def defaulted_by_limit_range(
         Those of its namespace.
     """
     defaulted: dict[str, Defaulted] = {}
-    told = pod.metadata.annotations.get(_ANNOTATION, "")
-    if told and created is not None and len(limit_ranges) > 1:
+    annotation = pod.metadata.annotations.get(_ANNOTATION, "")
+    if annotation and created is not None and len(limit_ranges) > 1:
         listed = map(container_defaults, limit_ranges)
         limits, requests = (frozenset(chain(*each)) for each in zip(*listed, strict=True))
         for item in (*created.spec.containers, *created.spec.init_containers):
             lacks = requests - item.resources.requests.keys(), limits - item.resources.limits.keys()
             defaulted[item.name] = Defaulted(*lacks)
-    for match in _SET.finditer(told.partition(":")[2]):
+    for match in _SET.finditer(annotation.partition(":")[2]):
         names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
         own, field = defaulted.get(container, Defaulted()), f"{match['what']}s"
         defaulted[container] = own._replace(**{field: getattr(own, field) | names})

@@ -7,7 +7,7 @@ they do is not known, but the running pods show it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from operator import itemgetter
@@ -21,7 +21,6 @@ from moorage.document import Count, Document
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 
-from ..model.admission_policies import MutatingAdmissionPolicy
 from ..model.meta import Object, Struct
 from ..model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, ResourceRequirements, Volume
 from ..model.workload import CronJob, Job
@@ -260,6 +259,8 @@ class Siblings:
         The controllers of these pods, the revisions of templates, and what admission depends on.
     before : mapping of str to Object
         By ``Kind namespace/name``, objects as they were when the pods were read, where a file changes them.
+    as_each_makes_it : callable, optional
+        Returns a new pod as each MutatingAdmissionPolicy among objects makes it.
     """
 
     def __init__(
@@ -267,7 +268,9 @@ class Siblings:
         pods: Iterable[Pod] = (),
         objects: Sequence[Object] = (),
         before: Mapping[str, Object] | None = None,
+        as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = lambda *_: (),
     ) -> None:
+        self._as_each_makes_it = as_each_makes_it
         self._pods, self._objects, self._before = pods, objects, before or {}
         self._by_revision: dict[Workload, dict[Revision, list[Pod]]] = {}
         self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
@@ -399,11 +402,8 @@ class Siblings:
     def _by_policies(self, created: Pod, before: PodSpec) -> Iterator[PodSpec]:
         """Yield the spec of a new pod as each MutatingAdmissionPolicy of the input makes it, also one that is
         not bound any more."""
-        if any(isinstance(obj, MutatingAdmissionPolicy) for obj in self._current):
-            from .policy.policy_plugins import as_each_makes_it  # few clusters have policies
-
-            for pod in as_each_makes_it(self._current, replace(created, spec=before)):
-                yield self._policies.completed(pod)
+        for pod in self._as_each_makes_it(self._current, replace(created, spec=before)):
+            yield self._policies.completed(pod)
 
     def _own(self, pod: Pod, before: PodSpec, created: Pod) -> PodSpec:
         """Return the spec of a pod without what others than its creation have set, and without what objects

@@ -21,6 +21,7 @@ from ..admission.siblings import Siblings
 from ..admission.validate_object import validate
 from ..apiserver.overlay import ListedTwiceError, Overlay, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
+from ..model.admission_policies import MutatingAdmissionPolicy
 from ..model.cluster import Cluster, LeftOut, OutsidePolicy, RefusedPod, Suspended, seconds
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Namespace, Node
@@ -191,7 +192,7 @@ def build_cluster(
     if like_siblings:
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
-        cluster.siblings = Siblings(known, objects, completed.before)
+        cluster.siblings = Siblings(known, objects, completed.before, _as_each_policy_makes_it)
     cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
@@ -235,6 +236,14 @@ class Completed(NamedTuple):
     suspended: list[Suspended]
     policies: list[OutsidePolicy]
     texts: Mapping[str, bytes]  # by `key_of`, the manifests of the change
+
+
+def _as_each_policy_makes_it(objects: Sequence[Object], pod: Pod) -> Iterable[Pod]:
+    if not any(isinstance(obj, MutatingAdmissionPolicy) for obj in objects):
+        return ()
+    from ..admission.policy.policy_plugins import as_each_makes_it  # few clusters have policies
+
+    return as_each_makes_it(objects, pod)
 
 
 def refuse_objects(

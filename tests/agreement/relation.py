@@ -115,6 +115,6 @@ def places_of(answer: Answer) -> list[Place]:
     """Where the pods of `simulate -o csv --bound` are that exist."""
     counts = Counter[tuple[str, str, str]]()
     for row in csv.DictReader(answer.out.splitlines()):
-        if row["status"] in ("bound", "placed", "kept", "not-rolled-out", "not-started", *THERE):
+        if row["status"] in ("bound", "placed", "kept", "not-started", *THERE):
             counts[row["namespace"], row["workload"].lower(), row["node"]] += 1
     return [Place(*at, pods) for at, pods in sorted(counts.items())]

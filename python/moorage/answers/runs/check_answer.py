@@ -322,8 +322,9 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
     if held := [each for each in verdict.findings if each.group.status == NOT_ROLLED_OUT and each.counts]:
         workloads = [each.group.workload for each in held]
         named = first_of([f"{each.namespace}/{each.text}" for each in workloads], _EXAMPLES)
-        count = number_of(len(held), "changed template is", "changed templates are")
-        yield f"FAIL: {count} not rolled out: {named}{held[0].hint}"
+        singular = "changed template is not rolled out, as its strategy is not simulated"
+        plural = "changed templates are not rolled out, as their strategies are not simulated"
+        yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if stranded:

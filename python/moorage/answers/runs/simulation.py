@@ -50,7 +50,7 @@ from moorage.kube.workloads.ownership import (
     is_active,
 )
 from moorage.notes import RoutineNote, as_sentence, basis_of
-from moorage.store import ObjectStore, find_object, kind_named
+from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED
 from ..homeless_pods import REFUSED as REFUSED
@@ -75,7 +75,6 @@ STATUSES = [
 ]
 Status = Annotated[str, Meta(extra_json_schema={"enum": STATUSES})]
 """What has become of a pod; see `PodOutcome`."""
-NOT_READY = "pods that are not ready hold up the rollout of the changed template"
 PINNED = "{}spec.nodeName is {}, so the scheduler passes it by, and "
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
@@ -323,7 +322,7 @@ class Simulation(Struct, dict=True):
             if not refusal.is_old_template
         ]
         known = [*filter(None, outcomes), *awaited, *refused, *self._refused_by_kubelets]
-        return [*known, *self._not_simulated(), *self._not_rolled_out(known)]
+        return [*known, *self._not_simulated(), *self._not_rolled_out({each.key for each in known})]
 
     @cached_property
     def lacking(self) -> dict[str, list[PodOutcome]]:
@@ -395,39 +394,20 @@ class Simulation(Struct, dict=True):
             outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(obj.replicas, MAX_PODS)
         return outcomes
 
-    def _not_rolled_out(self, known: Sequence[PodOutcome]) -> Iterator[PodOutcome]:
-        """Yield an outcome for each pod on a node, of no other outcome, whose workload has another template
-        that nobody rolls out; of a workload without such pods one that stands for it."""
-        old = {self.workloads.of(each.pod): each for each in self.refused if each.is_old_template}
-        why = {workload: refusal.message for workload, refusal in old.items()}
-        lacking = {each.workload for each in known if each.status not in (PLACED, REPLACED)}
-        why |= {workload: NOT_READY for workload in self._stalled() if workload not in lacking}
-        keys = {each.key for each in known}
-        held = grouped(
-            (workload, pod)
-            for key, pod in (self.before.items() if why else ())
-            if pod.spec.node_name and key not in keys and (workload := self.workloads.of(pod)) in why
-            if self.exists(pod)
-        )
-        for workload, reason in why.items():
-            for pod in held.get(workload) or ([old[workload].pod] if workload in old else ()):
-                yield PodOutcome(pod, workload, NOT_ROLLED_OUT, pod.spec.node_name, reason)
-
-    def _stalled(self) -> Iterator[Workload]:
-        """Yield the workloads whose template the changes have changed, and whose rollout does not end."""
-        change = self.cluster.change
-        before = {obj.full_name: obj for obj in (self.cluster if change is None else change.before).others}
-        for rollout in self.setup.loaded.rollouts(self.scheduler):
-            kind, key = rollout.workload.split(" ")
-            namespace, name = key.split("/")
-            old: Any = before.get(rollout.workload)
-            new: Any = find_object(self.scheduler.client, kind_named(kind), name, namespace)
-            if old is not None and new is not None and old.spec.template != new.spec.template:
-                waits = getattr(new.spec, "paused", False) or (
-                    kind != "Deployment" and new.spec.update_strategy.type == "OnDelete"
-                )
-                if not waits:  # until somebody goes on with it
-                    yield Workload(namespace, kind, name)
+    def _not_rolled_out(self, known: Container[str]) -> Iterator[PodOutcome]:
+        """Yield an outcome for each pod on a node, of no other outcome, whose workload has another template;
+        of a workload without such pods one that stands for it."""
+        for refusal in self.refused:
+            if refusal.is_old_template:
+                workload = self.workloads.of(refusal.pod)
+                pods = [
+                    pod
+                    for key, pod in self.before.items()
+                    if pod.spec.node_name and key not in known and self.workloads.of(pod) == workload
+                    if self.exists(pod)
+                ]
+                for pod in pods or [refusal.pod]:
+                    yield PodOutcome(pod, workload, NOT_ROLLED_OUT, pod.spec.node_name, refusal.message)
 
     def _outcome(self, pod: Pod) -> PodOutcome | None:
         """Return what has become of a pod; None for one that its controller has taken back.

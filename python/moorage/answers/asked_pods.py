@@ -253,7 +253,7 @@ def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
     engine, rows = context.engine_for(pod), context.view_rows()
     state = engine.framework.new_state(pod)
     engine.begin_cycle(state.target)
-    profile = engine.profile_of(state.target)
+    profile = engine.framework.profile_of(state.target)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error or ran.rejection is not None:
         status = ran.rejection or Status(Code.ERROR, (ran.error,))

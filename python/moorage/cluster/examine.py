@@ -173,7 +173,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
         return Examination(order=order, error=NO_NODES)
     state = engine.framework.new_state(pod)
     engine.begin_cycle(state.target)
-    profile = engine.profile_of(state.target)
+    profile = engine.framework.profile_of(state.target)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     examination = Examination(
         order=order,
@@ -215,7 +215,7 @@ def first_feasible(engine: Engine, pod: Pod, limit: int) -> tuple[str, ...]:
 
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """Return the examination with the verdict of every node, and the scores of the feasible ones."""
-    profile, view = engine.profile_of(state.target), engine.cache.state.view
+    profile, view = engine.framework.profile_of(state.target), engine.cache.state.view
     error = ""
     try:
         rows, verdicts = engine.search.verdicts(*state.target)
@@ -312,7 +312,7 @@ def score_rows(
     StatusError
         A plugin failed, or its scores are out of range.
     """
-    profile = engine.profile_of(state.target)
+    profile = engine.framework.profile_of(state.target)
     raw: dict[str, npt.NDArray[np.int64]] = {}
     normalized: dict[str, npt.NDArray[np.int64]] = {}
     if not profile.at(ScorePlugin):  # every node counts 1 (v1.36, schedule_one.go prioritizeNodes)
@@ -360,7 +360,7 @@ def check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     if row < 0:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
     framework, target = engine.framework, engine.framework.target_of(pod)
-    profile = engine.profile_of(target)
+    profile = engine.framework.profile_of(target)
     if profile.is_in_core and engine.passes(target, pod):
         verdict = engine.search.verdict(row, *target)
         return explain_verdict(profile, framework.shape_of(target), verdict) if verdict else None
@@ -388,4 +388,4 @@ def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row
         return None
     rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
     statuses = engine.number_statuses(state.target, rows, verdicts)
-    return explain_verdict(engine.profile_of(state.target), state.shape, int(verdicts[0]), statuses)
+    return explain_verdict(engine.framework.profile_of(state.target), state.shape, int(verdicts[0]), statuses)

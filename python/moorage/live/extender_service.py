@@ -182,7 +182,7 @@ class ExtenderService:
             if verdict in (_UNKNOWN, _NOT_SEARCHED):
                 text = UNKNOWN if verdict == _UNKNOWN else NOT_SEARCHED
                 return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-            return explain_verdict(engine.profile_of(state.target), state.shape, verdict, statuses)
+            return explain_verdict(engine.framework.profile_of(state.target), state.shape, verdict, statuses)
 
         nominated = pod.status.nominated_node_name
         verdict = int(verdicts[names.index(nominated)]) if nominated in names else 0

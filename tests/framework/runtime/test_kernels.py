@@ -52,7 +52,7 @@ def test_scores_say_what_the_search_says() -> None:
     one = scheduler_with(nodes=[node("a"), node("b", cpu=8)])
     asked = pod("p", requests={"cpu": 1, "memory": "1Gi"})
     state, seen = framework(one).new_state(asked), one.examine(asked)
-    for plugin, _ in framework(one).plugins.scorers:
+    for plugin, _ in framework(one).profile.scorers:
         if plugin.name in seen.raw:
             assert [plugin.score(state, asked, info(one, n)) for n in "ab"] == seen.raw[plugin.name].tolist()
     records, failed = framework(one).run_score_plugins(state, asked, framework(one).all_nodes())
@@ -66,7 +66,7 @@ def test_a_clone_is_judged_by_its_own_pods() -> None:
     one = scheduler_with(nodes=[node("a", cpu=2)], pods=[pod("there", on="a", requests={"cpu": 1})])
     asked = pod("p", requests={"cpu": 1})
     state, head = framework(one).new_state(asked), one.table.requested["cpu"].tolist()
-    plugin = next(p for p in framework(one).plugins.filters if p.name == "NodeResourcesFit")
+    plugin = next(p for p in framework(one).profile.filters if p.name == "NodeResourcesFit")
     clone = info(one, "a").clone()
     assert plugin.filter(state, asked, clone) is None
     clone.add_pod(pod("more", requests={"cpu": 1}))
@@ -96,7 +96,7 @@ def test_a_plugin_may_ask_kernels_during_the_search_but_not_about_clones() -> No
     answers: list[Any] = []
 
     def filter(self: Any, state: Any, pod: Pod, node_info: Any) -> Any:
-        fit = next(p for p in self.handle.framework.plugins.filters if p.name == "NodeResourcesFit")
+        fit = next(p for p in self.handle.framework.profile.filters if p.name == "NodeResourcesFit")
         answers.append(fit.filter(state, pod, node_info))
         try:
             fit.filter(state, pod, node_info.clone())
@@ -116,7 +116,7 @@ def test_nodes_that_cannot_be_judged() -> None:
     one = scheduler_with(nodes=[node("a"), node("b")])
     asked = pod("p", affinity=pinned("a"))
     state = framework(one).new_state(asked)
-    fit = next(p for p in framework(one).plugins.filters if p.name == "NodeResourcesFit")
+    fit = next(p for p in framework(one).profile.filters if p.name == "NodeResourcesFit")
     gone = info(one, "b").clone()
     one.cache.remove_node(node("b"))
     with pytest.raises(MoorageError, match=r"^node b is not in the cache$"):

@@ -99,9 +99,9 @@ def test_pods_without_volumes_stay_in_the_core() -> None:
     assert engine.profile.is_in_core
     plain, asking = (one.context.target_of(each) for each in (pod("p"), with_disk("p")))
     assert plain != asking
-    assert engine.profile_of(plain) is engine.profile
-    assert not engine.profile_of(asking).is_in_core
-    assert engine.profile_of(asking).plugins == engine.profile.plugins, "each plugin is there once"
+    assert engine.framework.profile_of(plain) is engine.profile
+    assert not engine.framework.profile_of(asking).is_in_core
+    assert engine.framework.profile_of(asking).plugins == engine.profile.plugins, "each plugin is there once"
     with pytest.raises(MoorageError, match="cannot be placed at once"):
         one.preempt_pods([with_disk("v")])
 

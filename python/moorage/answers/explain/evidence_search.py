@@ -270,7 +270,7 @@ def after_extenders(
         nodes, verdicts = engine.search.verdicts(*state.target)
         diagnosis = Diagnosis(
             len(examination.order),
-            engine.profile_of(state.target),
+            engine.framework.profile_of(state.target),
             state.shape,
             verdicts=count_verdicts(verdicts),
             absent=ran.absent,

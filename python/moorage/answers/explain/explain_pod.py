@@ -432,7 +432,7 @@ def _filters(
     searched = engine.search.searched_rows(*state.target)
     positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     positions[rows] = np.arange(len(rows))
-    verdicts, profile = [], engine.profile_of(state.target)
+    verdicts, profile = [], engine.framework.profile_of(state.target)
     for plugin in profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
             numbers, statuses = _native(engine, plugin, state)

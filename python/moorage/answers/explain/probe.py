@@ -349,7 +349,7 @@ class Probe:
             handle.group_cycle = before
 
     def _take_devices(self, cycle: CycleState, pod: Pod, node: str) -> None:
-        active = self.engine.framework.plugins_for(cycle, pod).profile.active(ReservePlugin)
+        active = self.engine.framework.profile_for(cycle, pod).active(ReservePlugin)
         for plugin in active:
             if isinstance(plugin, DynamicResources):
                 plugin.reserve(cycle, pod, node)

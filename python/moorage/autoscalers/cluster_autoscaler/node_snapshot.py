@@ -88,7 +88,7 @@ class NodeSnapshot:
         pod_class = self.cache.state.classes.intern(pod)
         if pod_class not in self._classes:
             engine, target = self.engine, self.engine.framework.target_of(pod)
-            profile = engine.profile_of(target)
+            profile = engine.framework.profile_of(target)
             plain = profile.is_in_core and engine.passes(target, pod) and not any(target[1:])
             plain = plain and not profile.asks_devices(pod)
             self._classes[pod_class] = Plain(target, self._is_alone(target)) if plain else None
@@ -185,7 +185,7 @@ class NodeSnapshot:
     def _allocate(self, pod: Pod, name: str) -> None:
         """Write the devices that a pod's claims get on a node, if it fits there."""
         state = check(self.engine, pod, name)
-        plugins = self.engine.framework.complete.profile.at(ReservePlugin)
+        plugins = self.engine.profile.complete.at(ReservePlugin)
         if isinstance(state, CycleState):
             self.scheduler.context.enlist()
             for plugin in plugins:

@@ -201,7 +201,6 @@ Mask = npt.NDArray[np.bool_]
 Attachment = tuple[npt.NDArray[np.int32], int]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
-P = TypeVar("P", bound=Plugin)
 Asked = TypeVar("Asked", bound=Callable[..., Status | None])
 
 
@@ -648,30 +647,3 @@ class UnitPlugin(Plugin):
     """
 
     in_core = True
-
-
-def split_skipping(
-    plugins: Sequence[P], method: str, asks_volume_plugins: bool
-) -> tuple[list[P], list[tuple[int, str]]]:
-    """Split plugins into those to call at an extension point and those that always return Skip there.
-
-    Parameters
-    ----------
-    asks_volume_plugins : bool
-        Whether a `ClaimPlugin` is called.
-
-    Returns
-    -------
-    skipping : list of (int, str)
-        For each of the others the number of called plugins before it, and its name.
-    """
-    nothing = getattr(NativePlugin, method)
-    called: list[P] = []
-    skipping: list[tuple[int, str]] = []
-    for plugin in plugins:
-        if isinstance(plugin, ClaimPlugin) and not asks_volume_plugins:
-            if plugin.skips(method):
-                skipping.append((len(called), plugin.name))
-        elif getattr(type(plugin), method) is not nothing:
-            called.append(plugin)
-    return called, skipping

@@ -135,7 +135,7 @@ class PluginsRunner:
         records, failed = framework.run_score_plugins(state, pod, self._view(nodes))
         if failed is not None:
             return None, failed
-        scorers = framework.plugins_of(state.target).scorers
+        scorers = framework.profile_of(state.target).scorers
         scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in scorers}
         for record in records:
             for plugin, score in record.scores:
@@ -152,7 +152,7 @@ class PluginsRunner:
             alone where a plugin fails.
         """
         rejections = PluginToStatus()
-        for plugin in self._for(state, pod).plugins_of(state.target).filters:
+        for plugin in self._for(state, pod).profile_of(state.target).filters:
             if plugin.name in state.skip_filter_plugins:
                 continue
             status = ask_status(plugin, pod, plugin.filter, state, pod, node_info)

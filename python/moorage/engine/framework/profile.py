@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -25,7 +25,6 @@ from .in_tree_plugins import (
     NativePlugin,
     UnitPlugin,
     VolumesOfBatch,
-    split_skipping,
 )
 from .interface import (
     BASES,
@@ -161,8 +160,22 @@ class Profile:
         Upstream's errors for plugins whose state is missing. Keys are `FilterPlugin` and `ScorePlugin`;
         values map a plugin that is not enabled at PreFilter or PreScore to its error. Score of
         DynamicResources reads what its PreFilter has written.
+    pre_filters, pre_scores : list of Plugin
+        The plugins that are called at PreFilter and at PreScore.
+    pre_filters_are_native, pre_scores_are_native : bool
+        Whether all of these have kernels.
+    skipping : list of (int, str)
+        Those that always return Skip at PreFilter: the number of called plugins before each, and its name.
+    not_scoring : set of str
+        The names of those that always return Skip at PreScore.
+    filters : tuple of FilterPlugin
+        The Filter plugins that can reject. Verdicts number them in this order.
     filter_names : tuple of str
-        The names of `planned(FilterPlugin)`.
+        Their names.
+    scorers : list of (ScorePlugin, int)
+        The Score plugins whose scores can differ between nodes, with their weights.
+    missing_state : Status or None
+        The Error of the first Score plugin that lacks the state of its PreScore.
     pre_filters_in_core, filters_in_core : bool
         Whether all PreFilter and all Filter plugins are in the core.
     is_in_core : bool
@@ -218,23 +231,59 @@ class Profile:
         self.names = frozenset([plugin.name for plugin in self.plugins])
         self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, ClaimPlugin)])
         self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
-        is_active = frozenset(self.called(self.plugins, *ALSO_ACTIVE)).__contains__
+        wanted: tuple[type[Plugin], ...] = (ClaimPlugin,) if self.asks_volume_plugins else ()
+        self._called = frozenset(
+            [plugin for plugin in self.plugins if not plugin.in_core or isinstance(plugin, wanted)]
+        )
+        also = [plugin for plugin in self.plugins if isinstance(plugin, ALSO_ACTIVE)]
+        is_active = self._called.union(also).__contains__
         self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
-        planned: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
-        self._planned: dict[type[Plugin], tuple[Any, ...]] = {
-            base: self.called(self.at(base), NativePlugin) for base in planned
-        }
-        self.filter_names = tuple([plugin.name for plugin in self._planned[FilterPlugin]])
         self.missing_state_texts = self._missing_state_texts()
+        self._list_called()
         self._decide_what_is_in_core()
         self._decide_about_volumes()
 
+    def _list_called(self) -> None:
+        """Decide which plugins are called about a pod."""
+        self.pre_filters, self.skipping = self._split_skipping(PreFilterPlugin, "pre_filter")
+        self.pre_scores, not_scoring = self._split_skipping(PreScorePlugin, "pre_score")
+        self.not_scoring = {name for _, name in not_scoring}
+        self.pre_filters_are_native, self.pre_scores_are_native = [
+            all(isinstance(plugin, NativePlugin) for plugin in plugins)
+            for plugins in (self.pre_filters, self.pre_scores)
+        ]
+        self.filters, scores = self._planned(FilterPlugin), self._planned(ScorePlugin)
+        self.filter_names = tuple([plugin.name for plugin in self.filters])
+        self.scorers = [(plugin, self.weight(plugin)) for plugin in scores]
+        self.missing_state: Status | None = None
+        for plugin, text in self.missing_state_texts[ScorePlugin].items():
+            self.missing_state = error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+            break
+
+    def _split_skipping(self, base: type[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
+        """Split the plugins at an extension point into those to call and those that always return Skip."""
+        nothing = getattr(NativePlugin, method)
+        called: list[P] = []
+        skipping: list[tuple[int, str]] = []
+        for plugin in self.at(base):
+            if isinstance(plugin, ClaimPlugin) and not self.asks_volume_plugins:
+                if plugin.skips(method):
+                    skipping.append((len(called), plugin.name))
+            elif getattr(type(plugin), method) is not nothing:
+                called.append(plugin)
+        return called, skipping
+
+    def _planned(self, base: type[P]) -> tuple[P, ...]:
+        """The plugins of a plan's list, to which its numbers refer."""
+        plugins = self.at(base)
+        return tuple([each for each in plugins if isinstance(each, NativePlugin) or each in self._called])
+
     def _decide_what_is_in_core(self) -> None:
-        self.pre_filters_in_core = not self.called(self.at(PreFilterPlugin))
-        self.filters_in_core = not self.called(self.at(FilterPlugin))
+        self.pre_filters_in_core = self._called.isdisjoint(self.at(PreFilterPlugin))
+        self.filters_in_core = self._called.isdisjoint(self.at(FilterPlugin))
         at_points = dict.fromkeys(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS)))
         lack_state = self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin]
-        self.is_in_core = not (self.called(at_points) or lack_state)
+        self.is_in_core = not lack_state and self._called.isdisjoint(at_points)
         out_of_tree = [
             plugin for plugin in at_points if not (plugin.in_core or isinstance(plugin, ClaimPlugin))
         ]
@@ -306,19 +355,6 @@ class Profile:
         """
         return self._active[BASES[base]]
 
-    def called(self, plugins: Iterable[P], *others: type[Plugin]) -> tuple[P, ...]:
-        """Return the plugins that are called because the core does not do their work.
-
-        Parameters
-        ----------
-        plugins : iterable of Plugin
-            Of the profile.
-        *others : type of Plugin
-            Classes whose plugins are returned, too.
-        """
-        wanted: tuple[type[Plugin], ...] = (ClaimPlugin, *others) if self.asks_volume_plugins else others
-        return tuple([plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)])
-
     def calls(self, plugin: Plugin) -> bool:
         """Whether a plugin is called because the core does not do its work.
 
@@ -327,7 +363,7 @@ class Profile:
         plugin : Plugin
             Of the profile.
         """
-        return bool(self.called([plugin]))
+        return plugin in self._called
 
     def without(self, name: str) -> Profile:
         """Return the profile without one plugin."""
@@ -460,11 +496,7 @@ class Profile:
     def _may_reject(self) -> list[Callable[[Shape], bool]] | None:
         """Return `NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if
         one of them has no such method, or lacks its state."""
-        asks = self.asks_volume_plugins
-        called = [
-            *split_skipping(self.at(PreFilterPlugin), "pre_filter", asks)[0],
-            *split_skipping(self.at(interface.PreScorePlugin), "pre_score", asks)[0],
-        ]
+        called: list[Plugin] = [*self.pre_filters, *self.pre_scores]
         native = [plugin.may_reject for plugin in called if isinstance(plugin, NativePlugin)]
         if len(native) < len(called) or self.missing_state_texts[ScorePlugin]:
             return None
@@ -496,18 +528,6 @@ class Profile:
         """Score plugin to weight."""
         return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
-    def planned(self, base: type[P]) -> tuple[P, ...]:
-        """Return the plugins of the plan's list for Filter or Score, in order.
-
-        The indices of a plan refer to this list.
-
-        Parameters
-        ----------
-        base : type of Plugin
-            `FilterPlugin` or `ScorePlugin`.
-        """
-        return self._planned[base]
-
     def compile(
         self, state: ClusterState, bridge: CallsPlugins | None = None, before: Plan | None = None
     ) -> Plan:
@@ -531,9 +551,9 @@ class Profile:
             state.table,
             filters=[
                 _kernel(p, bridge, self.missing_state_texts[FilterPlugin].get(p.name, ""))
-                for p in self.planned(FilterPlugin)
+                for p in self.filters
             ],
-            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
+            scores=[(_kernel(plugin, bridge), weight) for plugin, weight in self.scorers],
             balanced_difference=self.release.balance_by_change,
             fit_unresolvable=self.fit_unresolvable,
             exact_shares=self.release.shares_are_exact,
@@ -556,49 +576,3 @@ def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any
     if isinstance(plugin, NativePlugin) or bridge is None:
         return plugin.name
     return bridge.external(plugin)
-
-
-# ---- called plugins ----------------------------------------------------------------------------------------
-
-
-class CalledPlugins:
-    """The plugins that a framework calls for a pod.
-
-    Attributes
-    ----------
-    pre_filters : list of PreFilterPlugin
-        The plugins to call at PreFilter.
-    skipping : list of (int, str)
-        The others, which always return Skip there: the number of called plugins before each, and its name.
-    pre_scores : list of PreScorePlugin
-        The plugins to call at PreScore.
-    not_scoring : set of str
-        The names of the others.
-    pre_filters_are_native, pre_scores_are_native : bool
-        Whether all called plugins have kernels.
-    filters : tuple of FilterPlugin
-        The Filter plugins that can reject.
-    scorers : list of (ScorePlugin, int)
-        The Score plugins whose scores can differ between nodes, with their weights.
-    missing_state : Status or None
-        The Error of the first Score plugin that lacks the state of its PreScore.
-    """
-
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
-        asks = profile.asks_volume_plugins
-        self.pre_filters, self.skipping = split_skipping(profile.at(PreFilterPlugin), "pre_filter", asks)
-        self.pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score", asks)
-        self.not_scoring = {name for _, name in not_scoring}
-        self.pre_filters_are_native = not [
-            plugin for plugin in self.pre_filters if not isinstance(plugin, NativePlugin)
-        ]
-        self.pre_scores_are_native = not [
-            plugin for plugin in self.pre_scores if not isinstance(plugin, NativePlugin)
-        ]
-        self.filters = profile.planned(FilterPlugin)
-        self.scorers = [(plugin, profile.weight(plugin)) for plugin in profile.planned(ScorePlugin)]
-        self.missing_state: Status | None = None
-        for plugin, text in profile.missing_state_texts[ScorePlugin].items():
-            self.missing_state = error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
-            break

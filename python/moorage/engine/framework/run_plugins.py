@@ -48,7 +48,7 @@ from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, Sc
 from .kernels import Kernels, place_of, rejection
 from .nodes_view import CycleColumns, NodesView, TableNodes
 from .nodes_view import NodeInfo as AnyNodeInfo
-from .profile import CalledPlugins, Profile
+from .profile import Profile
 from .status import SKIP, Code, CycleState, Status, as_status, error_status
 from .waiting_pods import MAX_TIMEOUT, PodInPreBind, StatusSteps, WaitingPod, going_before, take_all
 
@@ -118,8 +118,6 @@ class Framework:
         Of the search that has begun last.
     kernels : Kernels or None
         Runs native plugins on single nodes; None without a decider.
-    plugins : CalledPlugins
-        Those that are called for pods without volumes and claims.
     columns : CycleColumns
         Columns of the node table, for vectorised plugins.
     """
@@ -138,26 +136,20 @@ class Framework:
         self.kernels: Kernels | None = None
         self._preemptor: Preemptor | None = None
         self.columns = CycleColumns(handle.cache.state)
-        self.plugins = CalledPlugins(profile)
         self.pre_enqueues = profile.at(interface.PreEnqueuePlugin)
 
-    @lazy_attribute
-    def complete(self) -> CalledPlugins:
-        """Those that are called for pods with volumes or claims."""
-        return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
-
-    def plugins_of(self, target: Target) -> CalledPlugins:
-        """Return the plugins that are called for the pods of a key (`target_of`)."""
+    def profile_of(self, target: Target) -> Profile:
+        """Return the profile with the plugins that are called for the pods of a key (`target_of`)."""
         asks = self.handle.cache.state.classes.asks_plugins(target[0])
-        return self.complete if asks else self.plugins
+        return self.profile.complete if asks else self.profile
 
-    def plugins_for(self, state: CycleState, pod: Pod) -> CalledPlugins:
-        """Return the plugins that are called in a cycle; the state may be one that a plugin has made."""
+    def profile_for(self, state: CycleState, pod: Pod) -> Profile:
+        """Return the profile with the plugins that are called in a cycle; the state may be one that a plugin
+        has made."""
         if not self.profile.reads_volumes:
-            return self.plugins
-        if hasattr(state, "target"):
-            return self.complete if state.asks_volume_plugins else self.plugins
-        return self.complete if self.asks_volume_plugins(pod) else self.plugins
+            return self.profile
+        asks = state.asks_volume_plugins if hasattr(state, "target") else self.asks_volume_plugins(pod)
+        return self.profile.complete if asks else self.profile
 
     def asks_volume_plugins(self, pod: Pod) -> bool:
         """Whether the plugins about volumes and claims are called for a pod."""
@@ -294,7 +286,7 @@ class Framework:
             All nodes; by default the nodes of the view.
         """
         self.describe(state, pod)
-        if not (self.plugins_of(state.target).pre_filters_are_native and hasattr(state, "terms")):
+        if not (self.profile_of(state.target).pre_filters_are_native and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
         # The results of native plugins depend on the shape, on these terms, on whether the terms count any
         # pods now, and on the node that the pod names.
@@ -332,10 +324,10 @@ class Framework:
         """
         shape, is_named = self.shape_of(target), target[1] > 0
         names_nodes = shape.is_pinned or shape.node_names is not None or is_named
-        return not self.plugins_of(target).pre_filters_are_native or names_nodes
+        return not self.profile_of(target).pre_filters_are_native or names_nodes
 
     def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
-        nodes, plugins = self.all_nodes() if nodes is None else nodes, self.plugins_of(state.target)
+        nodes, plugins = self.all_nodes() if nodes is None else nodes, self.profile_of(state.target)
         names: interface.PreFilterResult | None = None
         narrowing: set[str] = set()
         rejection: Status | None = None
@@ -413,7 +405,7 @@ class Framework:
             The first rejection, or an Error; None where the pod fits.
         """
         verdict: int | None = None
-        filters = self.plugins_for(state, pod).filters
+        filters = self.profile_for(state, pod).filters
         for at, plugin in enumerate(filters):
             if plugin.name in state.skip_filter_plugins:
                 continue
@@ -508,7 +500,7 @@ class Framework:
             An Error where a plugin returns neither Success nor Skip, or a Score plugin lacks the state that
             its PreScore, which is not enabled, would have written.
         """
-        plugins = self.plugins_for(state, pod)
+        plugins = self.profile_for(state, pod)
         is_native = plugins.pre_scores_are_native and hasattr(state, "terms")
         key = "pre_score", is_native and state.terms.affinity_scores
         if is_native and key in state.terms.answers:
@@ -549,7 +541,7 @@ class Framework:
             return [], error.status
         weighted = [
             (plugin.name, (normalized[plugin.name] * weight).tolist())
-            for plugin, weight in self.plugins_for(state, pod).scorers
+            for plugin, weight in self.profile_for(state, pod).scorers
             if plugin.name in normalized
         ]
         node_scores = []
@@ -560,7 +552,7 @@ class Framework:
 
     def _normalized_scores(self, state: CycleState, pod: Pod, nodes: NodesView) -> dict[str, Scores]:
         """The normalized scores by plugin; all Python plugins score before the first one normalizes."""
-        scorers = self.plugins_for(state, pod).scorers
+        scorers = self.profile_for(state, pod).scorers
         plugins = [plugin for plugin, _ in scorers if plugin.name not in state.skip_score_plugins]
         are_rows = bool((nodes.rows >= 0).all())
         raw = {
@@ -580,7 +572,7 @@ class Framework:
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
         state.reserved = False
-        for plugin in self.plugins_for(state, pod).profile.active(interface.ReservePlugin):
+        for plugin in self.profile_for(state, pod).active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
                 return passed_on("running Reserve plugin", plugin.name, status)
@@ -589,7 +581,7 @@ class Framework:
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last."""
-        plugins = self.plugins_for(state, pod).profile.active(interface.ReservePlugin)
+        plugins = self.profile_for(state, pod).active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
         with ExitStack() as stack:  # all plugins are called, even if one raises
@@ -610,7 +602,7 @@ class Framework:
         """
         timeouts: dict[str, float] = {}
         last: Status | None = None
-        for plugin in self.plugins_for(state, pod).profile.active(interface.PermitPlugin):
+        for plugin in self.profile_for(state, pod).active(interface.PermitPlugin):
             status, seconds = ask_permit(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 continue
@@ -650,7 +642,7 @@ class Framework:
         Fills `CycleState.skip_pre_bind_plugins` and `CycleState.parallel_pre_bind_plugins`.
         """
         overall: Status | None = SKIP
-        for plugin in self.plugins_for(state, pod).profile.active(interface.PreBindPlugin):
+        for plugin in self.profile_for(state, pod).active(interface.PreBindPlugin):
             result, status = ask_pre_flight(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 overall = None
@@ -690,7 +682,7 @@ class Framework:
         float
             Seconds until the next step.
         """
-        active = self.plugins_for(state, pod).profile.active(interface.PreBindPlugin)
+        active = self.profile_for(state, pod).active(interface.PreBindPlugin)
         for plugins in pre_bind_groups(active, state):
             group = PreBindGroup(plugins, state, pod, node_name)
             self.handle.parallelizer.until(len(plugins), group.begin)
@@ -713,7 +705,7 @@ class Framework:
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run PostBind of all plugins; exceptions are logged."""
-        for plugin in self.plugins_for(state, pod).profile.active(interface.PostBindPlugin):
+        for plugin in self.profile_for(state, pod).active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     def close(self) -> None:

@@ -201,9 +201,9 @@ class SearchCalls:
             number = np.uint64(numbers.setdefault(status, len(numbers)))
             verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
 
-        plugins = self.framework.plugins_for(self._state, self._pod)
-        for place, plugin in enumerate(plugins.filters, 1):
-            its = np.flatnonzero(places == place) if plugins.profile.calls(plugin) else NO_INDICES
+        profile = self.framework.profile_for(self._state, self._pod)
+        for place, plugin in enumerate(profile.filters, 1):
+            its = np.flatnonzero(places == place) if profile.calls(plugin) else NO_INDICES
             cached = self._caches.get(plugin.name) if len(its) else None
             if cached is not None:
                 for status, at in cached.by_status(rows[its]):
@@ -217,8 +217,8 @@ class SearchCalls:
     def _rejector(self, verdict: np.uint64) -> str:
         """The name of the plugin that rejects; "" where the pod fits."""
         place = int(verdict >> VERDICT_SHIFT)
-        plugins = self.framework.plugins_for(self._state, self._pod)
-        return plugins.filters[place - 1].name if place else ""
+        profile = self.framework.profile_for(self._state, self._pod)
+        return profile.filters[place - 1].name if place else ""
 
     # ---- Filter --------------------------------------------------------------------------------------------
 

@@ -294,7 +294,7 @@ class Evaluator:
             return None
         if preempting(self.handle.extenders, pod):
             return None
-        profile = framework.plugins_for(state, pod).profile
+        profile = framework.profile_for(state, pod)
         in_core = profile.pre_filters_in_core and profile.filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None
 

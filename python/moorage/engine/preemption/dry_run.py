@@ -275,13 +275,12 @@ class PreemptionDryRuns:
         framework: fwk.Framework | None = self.handle.framework
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
             return None
-        target, called = self.state.target, framework.plugins_of(self.state.target)
-        if called is not framework.plugins:
+        target, profile = self.state.target, framework.profile_of(self.state.target)
+        if profile is not framework.profile:
             view = framework.nodes(self._rows(nodes))
-            if called.profile.volumes_fit_everywhere(self.pod, view):
-                target, called = target_of(self.handle.cache, self.pod), framework.plugins
-        in_core = called.profile.pre_filters_in_core and called.profile.filters_in_core
-        return target if in_core else None
+            if profile.volumes_fit_everywhere(self.pod, view):
+                target, profile = target_of(self.handle.cache, self.pod), framework.profile
+        return target if profile.pre_filters_in_core and profile.filters_in_core else None
 
     def in_core(self, target: Target, nodes: Sequence[str], wanted: int) -> Outcome:
         """Try nodes by the kernels of the core; otherwise like `run`.
@@ -392,6 +391,6 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
     """
     if verdict == NOBODY:
         return NO_VICTIMS
-    plugin = framework.plugins.filters[place_of(verdict)]
+    plugin = framework.profile.filters[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
     return rejection(plugin, state, verdict)

@@ -408,7 +408,8 @@ class MemberPlacing(Placing, kw_only=True):
         self.result.rows[at] = -1
         clears = NominatingInfo()
         if status.is_rejected:
-            chosen = Diagnosis(1, started.engine.profile_of(state.target), state.shape, chosen=status)
+            profile = framework.profile_of(state.target)
+            chosen = Diagnosis(1, profile, state.shape, chosen=status)
             self.result.failures[at] = Failure(chosen, nominating=clears)
         else:
             error = status.message() or str(status.code)

@@ -259,11 +259,11 @@ def _filters(engine: Engine, target: Target, pod: Pod) -> Filters:
     """Run PreFilter for a pod; return its filters."""
     framework = engine.framework
     state, _ = framework.pre_filtered(target, pod)
-    called = framework.plugins_of(target)
-    counting = COUNTING.intersection(plugin.name for plugin in called.filters) - state.skip_filter_plugins
-    reads_row = framework.kernels is not None and not counting and called.profile.filters_in_core
-    natives = native_filters(called.filters, state) if reads_row else 0
-    return Filters(engine, state, natives, reads_row, not called.pre_filters_are_native)
+    profile = framework.profile_of(target)
+    counting = COUNTING.intersection(plugin.name for plugin in profile.filters) - state.skip_filter_plugins
+    reads_row = framework.kernels is not None and not counting and profile.filters_in_core
+    natives = native_filters(profile.filters, state) if reads_row else 0
+    return Filters(engine, state, natives, reads_row, not profile.pre_filters_are_native)
 
 
 def _assignment(at: int, pod: Pod, row: int, filters: Filters) -> Assignment:

@@ -491,7 +491,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
 def _target_at_once(engine: Engine, pod: Pod) -> Target | None:
     """Return the target by which a pod is placed at once, as the cluster is now; None where it cannot be."""
     target = engine.cycle_target(pod, engine.framework.target_of(pod))
-    in_core = engine.profile_of(target).is_in_core and engine.framework.preemptor.suits
+    in_core = engine.framework.profile_of(target).is_in_core and engine.framework.preemptor.suits
     return target if in_core and engine.decides_alone(pod) and not engine.handle.extenders else None
 
 

@@ -88,7 +88,7 @@ def schedule_pod(engine: Engine, pod: Pod, target: Target, order: Order) -> tupl
     scored = engine.batching.take()
     state = engine.framework.state_of(target)
     engine.begin_cycle(target)
-    nodes, profile = engine.nodes_in_view(), engine.profile_of(target)
+    nodes, profile = engine.nodes_in_view(), engine.framework.profile_of(target)
     if nodes == 0:
         return _no_search(engine, Diagnosis(0, profile, state.shape), order), state
     ran = engine.framework.run_pre_filter_plugins(state, pod)
@@ -271,7 +271,7 @@ def wait_on_permit(cycles: BindingCycles, started: Started) -> BindingOutcome:
             if status is not None:
                 return handle_binding_cycle_error(cycles, started, status)
         skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
-        profile = framework.plugins_for(started.state, started.pod).profile
+        profile = framework.profile_for(started.state, started.pod)
         if any(plugin.name not in skipped for plugin in profile.active(PreBindPlugin)):
             in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
     steps = pre_bind_and_bind(cycles, started, in_pre_bind)
@@ -368,7 +368,7 @@ def _failed(cycles: BindingCycles, started: Started, status: Status) -> BindingO
     """Report the failure of an assumed pod and return its outcome."""
     engine, nominating = started.engine, NominatingInfo()
     if status.is_rejected:
-        profile = engine.profile_of(started.state.target)
+        profile = engine.framework.profile_of(started.state.target)
         chosen = Diagnosis(1, profile, started.state.shape, chosen=status)
         failure = Failure(chosen, nominating=nominating)
     else:

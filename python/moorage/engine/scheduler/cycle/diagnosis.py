@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.engine.framework.in_tree_plugins import CorePostFilter, NativePlugin
-from moorage.engine.framework.interface import Code, FilterPlugin, Status
+from moorage.engine.framework.interface import Code, Status
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.status import fit_error, with_detail
 from moorage.engine.queue.hints import EXTENDER
@@ -159,7 +159,7 @@ class Diagnosis(Struct, frozen=True):
         plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
         if self.extender_rejected:
             plugins.add(EXTENDER)
-        filters = self.profile.planned(FilterPlugin)
+        filters = self.profile.filters
         for verdict in self.verdicts:
             plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
             plugins.add(plugin.name)
@@ -191,7 +191,7 @@ def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()
     statuses : sequence of Status, optional
         See `Diagnosis`.
     """
-    if not isinstance(profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
+    if not isinstance(profile.filters[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
         return statuses[verdict & REASONS].code
     return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
 
@@ -206,7 +206,7 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
     statuses : sequence of Status, optional
         See `Diagnosis`.
     """
-    plugin = profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1]
+    plugin = profile.filters[(verdict >> VERDICT_SHIFT) - 1]
     if not isinstance(plugin, NativePlugin):
         return statuses[verdict & REASONS]
     return Status(verdict_code(profile, verdict), plugin.reasons(verdict & REASONS, shape), plugin.name)

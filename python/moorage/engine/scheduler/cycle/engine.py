@@ -107,7 +107,7 @@ class Engine(NodeSearch):
             That of a pod without volumes, where no plugin about volumes rejects or scores any node for the
             pod: these plugins are skipped then.
         """
-        asks = self.framework.plugins_of(target) is not self.framework.plugins
+        asks = self.framework.profile_of(target) is not self.profile
         if not (asks and self.may_leave_out_volumes and self.decides_alone(pod)):
             return target
         fits = self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes())
@@ -151,7 +151,7 @@ class Engine(NodeSearch):
             Any pod of the target.
         """
         framework = self.framework
-        if not self.profile_of(target).may_reject(framework.shape_of(target)):
+        if not self.framework.profile_of(target).may_reject(framework.shape_of(target)):
             return True
         known = self.search.states.state_of(*target)
         if known.passes is None:

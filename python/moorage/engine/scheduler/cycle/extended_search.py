@@ -247,7 +247,7 @@ class ExtendedSearch:
             statuses = engine.number_statuses(target, rows, verdicts)
         finally:
             search.node_names = names
-        profile, shape, view = engine.profile_of(target), self.state.shape, engine.cache.state.view
+        profile, shape, view = engine.framework.profile_of(target), self.state.shape, engine.cache.state.view
         self.ran = engine.after_trial(self.ran, target, tried, (rows, verdicts, statuses))
         diagnosis = Diagnosis(
             engine.nodes_in_view(),

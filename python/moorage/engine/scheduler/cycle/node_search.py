@@ -89,16 +89,6 @@ class NodeSearch:
         self.framework.attach(self.decider)
         self.search.on_nominated = self.bridge.set_nominated_pods
 
-    def profile_of(self, target: Target) -> Profile:
-        """Return the profile with the plugins that are called for the pods of a target.
-
-        Parameters
-        ----------
-        target : (int, int, int)
-            Of the pods (`Framework.target_of`).
-        """
-        return self.framework.plugins_of(target).profile
-
     def nodes_in_view(self) -> int:
         """Return the number of nodes in the snapshot of a cycle that begins now."""
         self.cache.state.view.refresh()
@@ -122,7 +112,7 @@ class NodeSearch:
         ran : PreFilterRun
             The result of PreFilter for the pod.
         """
-        self._narrow(ran, self.profile_of(state.target))
+        self._narrow(ran, self.framework.profile_of(state.target))
         if self.handle.plugin_errors.untold:  # the core, which knows no pod, has just asked about this one
             self.handle.plugin_errors.tell(f"pod {pod.key}")
         self.bridge.begin(state, pod)
@@ -248,7 +238,7 @@ class NodeSearch:
             Returns the status of each rejecting node by name. To be called before the next change of the
             cluster.
         """
-        known, profile = None, self.profile_of(target)
+        known, profile = None, self.framework.profile_of(target)
         if tried < 0 and profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
             counts = self.decider.rejections(*target)
@@ -299,7 +289,7 @@ class NodeSearch:
             return ran
         rows, of_rows, statuses = verdicts
         verdict = int(of_rows[rows == tried][0])
-        profile, shape = self.profile_of(target), self.framework.shape_of(target)
+        profile, shape = self.framework.profile_of(target), self.framework.shape_of(target)
         return ran.after_trial(explain_verdict(profile, shape, verdict, statuses))
 
     def number_statuses(
@@ -322,7 +312,7 @@ class NodeSearch:
         tuple of Status
             The distinct statuses; empty where all filters are in the core.
         """
-        if self.profile_of(target).filters_in_core:
+        if self.framework.profile_of(target).filters_in_core:
             return ()
         return self.bridge.number_statuses(rows, verdicts)
 

@@ -312,8 +312,6 @@ from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_on
 
 # Columns of two sources, which have to be alike.
 from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns
-from moorage.engine.framework.nodes_view import InfoNodes as InfoNodes
-from moorage.engine.framework.nodes_view import TableNodes as TableNodes
 
 # Plugins of rows that tests write.
 from moorage.engine.framework.out_of_tree_plugins import RowPlugin as RowPlugin

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.doors.engine import CycleColumns, InfoNodes, TableNodes
+from tests.doors.engine import CycleColumns
 from tests.make import node, pod
 
 from moorage.engine.cache import SchedulerCache
@@ -31,11 +31,11 @@ def cache() -> SchedulerCache:
 
 def table_nodes(of: SchedulerCache) -> NodesView:
     rows = np.array([of.state.table.find_row(name) for name in "cb"], dtype=np.int32)
-    return TableNodes(CycleColumns(of.state), lambda: rows)
+    return NodesView(CycleColumns(of.state), lambda: rows)
 
 
 def info_nodes(of: SchedulerCache) -> NodesView:
-    return InfoNodes([info for name in "cb" if (info := of.node_info(name)) is not None])
+    return NodesView.of([info for name in "cb" if (info := of.node_info(name)) is not None])
 
 
 @pytest.mark.parametrize("make", [table_nodes, info_nodes])
@@ -101,7 +101,7 @@ def test_a_clone_shows_its_own_pods() -> None:
     assert info is not None
     clone = info.clone()
     clone.add_pod(pod("q", on="b", requests={"cpu": "250m"}))
-    nodes = InfoNodes([clone])
+    nodes = NodesView.of([clone])
     assert (nodes.requested["cpu"].tolist(), nodes.requested["pods"].tolist()) == ([750], [2])
     assert nodes.rows.tolist() == [-1]
 
@@ -111,4 +111,4 @@ def test_a_node_that_is_gone_has_no_labels() -> None:
     of.remove_node(node("b"))
     info = of.node_info("b")
     assert info is not None
-    assert InfoNodes([info]).labels("disk") == [None]
+    assert NodesView.of([info]).labels("disk") == [None]

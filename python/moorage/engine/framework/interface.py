@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from moorage.kube import AnyGroup, Pod
 
-from .nodes_view import InfoNodes, NodesView
+from .nodes_view import NodesView
 from .status import SKIP as SKIP
 from .status import Answers as Answers
 from .status import Code as Code
@@ -316,7 +316,7 @@ class FilterPlugin(Plugin, point="filter"):
         Status or None
             None if the pod fits; a rejection; any other status fails the cycle.
         """
-        answer = self.filter_all(state, pod, InfoNodes([node_info]))
+        answer = self.filter_all(state, pod, NodesView.of([node_info]))
         answers = read_answers(self.name, answer, 1, self.verdict)
         return answers.statuses[int(answers.numbers[0])]
 
@@ -398,7 +398,7 @@ class ScorePlugin(Plugin, point="score"):
         int or Status
             0 to 100, or any integer if `normalize_score` is implemented; a Status fails the cycle.
         """
-        return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
+        return int(np.asarray(self.score_all(state, pod, NodesView.of([node_info])))[0])
 
     def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Status:
         """Score all feasible nodes at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ Kind = Literal["allocatable", "requested", "nonzero"]
 Column = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.object_]
 Read = Callable[[str], Column]
+NO_SYMBOLS = np.zeros(0, dtype=np.int32)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
@@ -44,81 +45,13 @@ class Columns(Mapping[str, Column]):
         return len(self._names())
 
 
-class NodesView:
-    """Several nodes, in list order.
-
-    Attributes
-    ----------
-    names : list of str
-    rows : (n,) int32 array
-        Rows of the node table, which are stable over cycles; -1 for a NodeInfoClone.
-    allocatable, requested, nonzero : mapping of str to (n,) int64 array
-        Column by resource: ``nodes.allocatable["cpu"]`` is in millicores, ``["memory"]`` in bytes. `nonzero`
-        are the requests with upstream's defaults for containers without any, for cpu and memory only.
-    """
-
-    rows: Rows
-
-    @property
-    def allocatable(self) -> Columns:
-        return Columns(partial(self._column, "allocatable"), self._resources)
-
-    @property
-    def requested(self) -> Columns:
-        return Columns(partial(self._column, "requested"), self._resources)
-
-    @property
-    def nonzero(self) -> Columns:
-        return Columns(partial(self._column, "nonzero"), lambda: ("cpu", "memory"))
-
-    @property
-    def names(self) -> list[str]:
-        return [info.name for info in self]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[NodeInfo]:
-        return (self.node_info(at) for at in range(len(self)))
-
-    def labels(self, key: str) -> Texts:
-        """Return the values of a label as (n,) object array, None for a node without the label:
-        ``nodes.labels("pool") == "gpu"`` is an (n,) bool array."""
-        raise NotImplementedError
-
-    def label_numbers(self, key: str, missing: int) -> Column:
-        """Return the values of a label that are decimal integers of 64 bits as (n,) int64 array.
-
-        Parameters
-        ----------
-        missing : int
-            The value for a node without the label, or with another text.
-        """
-        raise NotImplementedError
-
-    def node_info(self, at: int) -> NodeInfo:
-        """Return the NodeInfo of a node.
-
-        Parameters
-        ----------
-        at : int
-            Index of the node in this view.
-        """
-        raise NotImplementedError
-
-    def _column(self, kind: Kind, resource: str) -> Column:
-        raise NotImplementedError
-
-    def _resources(self) -> Sequence[str]:
-        raise NotImplementedError
-
-
 class LabelColumn:
-    """The values of a label on all rows of the node table, and their symbols."""
+    """The values of a label on nodes, and their symbols on the rows of the node table."""
 
-    def __init__(self, symbols: npt.NDArray[np.int32], names: Sequence[str | None]) -> None:
+    def __init__(self, texts: Sequence[str | None], symbols: Rows = NO_SYMBOLS) -> None:
+        self.texts: Texts = np.empty(len(texts), dtype=object)
+        self.texts[:] = texts
         self.symbols = symbols
-        self.texts = _texts([names[symbol] for symbol in symbols.tolist()])
 
     @cached_property
     def numbers(self) -> tuple[Column, npt.NDArray[np.bool_]]:
@@ -159,76 +92,136 @@ class CycleColumns:
         if known is None or self._looked_at[key] != head:
             symbols = self.state.table.label_column(key)
             if known is None or not np.array_equal(symbols, known.symbols):
-                known = self._labels[key] = LabelColumn(symbols, self.state.symbols.names)
+                names = self.state.symbols.names
+                known = LabelColumn([names[symbol] for symbol in symbols.tolist()], symbols)
+                self._labels[key] = known
             self._looked_at[key] = head
         return known
 
+    def resources(self) -> Sequence[str]:
+        """Return the names of the columns."""
+        return ["cpu", "memory", "pods", *self.state.table.resources]
 
-class TableNodes(NodesView):
-    """Rows of the node table, valid until the next change."""
+    def names_of(self, rows: Rows) -> list[str]:
+        """Return the names of the nodes of rows."""
+        return self.state.view.names_of(rows)
 
-    def __init__(self, columns: CycleColumns, rows: Rows | Callable[[], Rows]) -> None:
-        self._rows = rows
-        self._columns = columns
+    def node_info(self, row: int) -> NodeInfo:
+        """Return the NodeInfo of the node of a row."""
+        return LiveNodeInfo(self.state, self.state.table.row_name(row), self.state.view.images_of)
+
+
+class InfoColumns:
+    """Columns of NodeInfos or clones of them, whose rows are their places in the list."""
+
+    def __init__(self, infos: Sequence[NodeInfo]) -> None:
+        self.infos = infos
+
+    def column(self, kind: Kind, resource: str) -> Column:
+        """See `CycleColumns.column`."""
+        return np.array([_amount(info, kind, resource) for info in self.infos], dtype=np.int64)
+
+    def labels(self, key: str) -> LabelColumn:
+        """See `CycleColumns.labels`."""
+        nodes = [info.node for info in self.infos]
+        return LabelColumn([None if node is None else node.metadata.labels.get(key) for node in nodes])
+
+    def resources(self) -> Sequence[str]:
+        """See `CycleColumns.resources`."""
+        others = {name for info in self.infos for name in info.allocatable.scalar_resources}
+        return ["cpu", "memory", "pods", "ephemeral-storage", *sorted(others)]
+
+    def names_of(self, rows: Rows) -> list[str]:
+        """See `CycleColumns.names_of`."""
+        return [self.infos[row].name for row in rows.tolist()]
+
+    def node_info(self, row: int) -> NodeInfo:
+        """See `CycleColumns.node_info`."""
+        return self.infos[row]
+
+
+class NodesView:
+    """Several nodes, in list order; rows of the node table are valid until the next change.
+
+    Attributes
+    ----------
+    names : list of str
+    rows : (n,) int32 array
+        Rows of the node table, which are stable over cycles; -1 for a NodeInfoClone.
+    allocatable, requested, nonzero : mapping of str to (n,) int64 array
+        Column by resource: ``nodes.allocatable["cpu"]`` is in millicores, ``["memory"]`` in bytes. `nonzero`
+        are the requests with upstream's defaults for containers without any, for cpu and memory only.
+    """
+
+    def __init__(self, columns: CycleColumns | InfoColumns, rows: Rows | Callable[[], Rows]) -> None:
+        self._columns, self._given = columns, rows
+
+    @classmethod
+    def of(cls, infos: Sequence[NodeInfo]) -> Self:
+        """Return NodeInfos or clones of them as columns."""
+        return cls(InfoColumns(infos), np.arange(len(infos), dtype=np.int32))
 
     @property
-    def rows(self) -> Rows:  # type: ignore[override]
-        if callable(self._rows):
-            self._rows = self._rows()
-        return self._rows
+    def _rows(self) -> Rows:
+        if callable(self._given):
+            self._given = self._given()
+        return self._given
+
+    @property
+    def rows(self) -> Rows:
+        rows = self._rows
+        return rows if isinstance(self._columns, CycleColumns) else np.full(len(rows), -1, dtype=np.int32)
+
+    @property
+    def allocatable(self) -> Columns:
+        return Columns(partial(self._column, "allocatable"), self._columns.resources)
+
+    @property
+    def requested(self) -> Columns:
+        return Columns(partial(self._column, "requested"), self._columns.resources)
+
+    @property
+    def nonzero(self) -> Columns:
+        return Columns(partial(self._column, "nonzero"), lambda: ("cpu", "memory"))
 
     @property
     def names(self) -> list[str]:
-        return self._columns.state.view.names_of(self.rows)
+        return self._columns.names_of(self._rows)
 
-    def node_info(self, at: int) -> NodeInfo:
-        state = self._columns.state
-        return LiveNodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return map(self._columns.node_info, self._rows.tolist())
 
     def labels(self, key: str) -> Texts:
-        return self._columns.labels(key).texts.take(self.rows)
+        """Return the values of a label as (n,) object array, None for a node without the label:
+        ``nodes.labels("pool") == "gpu"`` is an (n,) bool array."""
+        return self._columns.labels(key).texts.take(self._rows)
 
     def label_numbers(self, key: str, missing: int) -> Column:
+        """Return the values of a label that are decimal integers of 64 bits as (n,) int64 array.
+
+        Parameters
+        ----------
+        missing : int
+            The value for a node without the label, or with another text.
+        """
         numbers, are_numbers = self._columns.labels(key).numbers
-        return np.where(are_numbers.take(self.rows), numbers.take(self.rows), np.int64(missing))
-
-    def _column(self, kind: Kind, resource: str) -> Column:
-        return self._columns.column(kind, resource).take(self.rows)
-
-    def _resources(self) -> Sequence[str]:
-        return ["cpu", "memory", "pods", *self._columns.state.table.resources]
-
-
-class InfoNodes(NodesView):
-    """NodeInfos or clones of them."""
-
-    def __init__(self, infos: Sequence[NodeInfo]) -> None:
-        self.rows = np.full(len(infos), -1, dtype=np.int32)
-        self._infos = infos
+        return np.where(are_numbers.take(self._rows), numbers.take(self._rows), np.int64(missing))
 
     def node_info(self, at: int) -> NodeInfo:
-        return self._infos[at]
+        """Return the NodeInfo of a node.
 
-    def labels(self, key: str) -> Texts:
-        nodes = (info.node for info in self)
-        return _texts([None if node is None else node.metadata.labels.get(key) for node in nodes])
-
-    def label_numbers(self, key: str, missing: int) -> Column:
-        numbers, are_numbers = _numbers(self.labels(key))
-        return np.where(are_numbers, numbers, np.int64(missing))
+        Parameters
+        ----------
+        at : int
+            Index of the node in this view.
+        """
+        return self._columns.node_info(int(self._rows[at]))
 
     def _column(self, kind: Kind, resource: str) -> Column:
-        return np.array([_amount(info, kind, resource) for info in self._infos], dtype=np.int64)
-
-    def _resources(self) -> Sequence[str]:
-        others = {name for info in self._infos for name in info.allocatable.scalar_resources}
-        return ["cpu", "memory", "pods", "ephemeral-storage", *sorted(others)]
-
-
-def _texts(values: list[str | None]) -> Texts:
-    texts = np.empty(len(values), dtype=object)
-    texts[:] = values
-    return texts
+        return self._columns.column(kind, resource).take(self._rows)
 
 
 def _numbers(texts: Texts) -> tuple[Column, npt.NDArray[np.bool_]]:

@@ -46,7 +46,7 @@ from .handle import FrameworkHandle
 from .in_tree_plugins import NativePlugin, Signer
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from .kernels import Kernels, place_of, rejection
-from .nodes_view import CycleColumns, NodesView, TableNodes
+from .nodes_view import CycleColumns, NodesView
 from .nodes_view import NodeInfo as AnyNodeInfo
 from .profile import Profile
 from .status import SKIP, Code, CycleState, Status, as_status, error_status
@@ -228,7 +228,7 @@ class Framework:
         rows : (n,) int32 array, or callable
             Rows, or a function that computes them when they are needed.
         """
-        return TableNodes(self.columns, rows)
+        return NodesView(self.columns, rows)
 
     def _rows(self) -> npt.NDArray[np.int32]:
         view = self.handle.cache.state.view

@@ -132,6 +132,12 @@ def test_scores_are_shown(tmp_path: Path) -> None:
     assert found.normalized["Numbered"].tolist() == [10, 20]
 
 
+def test_a_run_that_is_measured_places_the_same(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("p", 0)])
+    one.measure()
+    assert one.run().placements == {"default/p": "n2"}
+
+
 def test_a_fork_has_a_plugin_of_its_own(tmp_path: Path) -> None:
     one = made(tmp_path, [pod("p", 0)])
     before = len(plugin_of(one).asked)

@@ -309,8 +309,7 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     """
     text = SCORE_ERROR.format(plugin.name)
     if type(plugin).score_all is not ScorePlugin.score_all:
-        answer = _ask(text, plugin, pod, plugin.score_all, state, pod, nodes)
-        return integers(plugin.name, answer, len(nodes), text)
+        return scores_of(text, plugin, pod, len(nodes), plugin.score_all, state, pod, nodes)
     one_by_one = [
         _ask(text, plugin, pod, plugin.score, state, pod, nodes.node_info(at)) for at in range(len(nodes))
     ]
@@ -340,8 +339,7 @@ def normalized_scores(
     scores = raw
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
         text = NORMALIZE_ERROR.format(plugin.name)
-        answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
-        scores = integers(plugin.name, answer, len(nodes), text)
+        scores = scores_of(text, plugin, pod, len(nodes), plugin.normalize_score, state, pod, raw.copy())
     check_range({plugin.name: scores})
     return scores
 
@@ -367,7 +365,7 @@ def check_range(columns: Mapping[str, Scores], point: str = "Score") -> None:
     firsts = {
         name: int(np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE))[0])
         for name, column in columns.items()
-        if len(column) and (column.min() < 0 or column.max() > MAX_NODE_SCORE)
+        if len(column) and column.view(np.uint64).max() > MAX_NODE_SCORE  # negative ones are large
     }
     if firsts:
         plugin = min(firsts, key=firsts.__getitem__)
@@ -396,7 +394,27 @@ class NodePluginScores(Struct, frozen=True):
     total_score: int
 
 
-def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
+def scores_of(
+    text: str, plugin: Plugin, pod: Pod | None, wanted: int, function: Callable[..., Any], *arguments: Any
+) -> Scores:
+    """Call a method of a plugin that scores nodes.
+
+    Parameters
+    ----------
+    text : str
+        Start of the message of an Error.
+    wanted : int
+        Number of nodes.
+
+    Raises
+    ------
+    StatusError
+        The method failed, or returned anything but one integer for each node.
+    """
+    return integers(plugin.name, _ask(text, plugin, pod, function, *arguments), wanted, text)
+
+
+def _ask(text: str, plugin: Plugin, pod: Pod | None, function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a plugin's method; StatusError where it fails."""
     answer = answer_of(plugin, pod, function, *arguments)
     if isinstance(answer, Status):

@@ -5,8 +5,7 @@ interface of moorage/plugin.h, which is in `include_dir()`. Both get rows, and a
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,32 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.buffers import Journal
-from moorage._core.decide.external import External, PythonExternal
 from moorage._core.decide.native_plugin import NativeExternal, capsule_address
 from moorage._core.state.pod_class import Shape
 from moorage.errors import InputError, PluginError, printable
-from moorage.kube import Pod
-from moorage.lazy import lazy_attribute
 
-from .extension_points import (
-    NORMALIZE_ERROR,
-    SCORE_ERROR,
-    StatusError,
-    answer_of,
-    check_range,
-    integers,
-    invalid_score,
-)
+from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, invalid_score
 from .in_tree_plugins import NativePlugin
-from .interface import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin
+from .interface import FilterPlugin, Plugin, ScorePlugin
 from .nodes_view import NodesView
-from .status import Code, Status, error_status, filter_codes
+from .status import Code, Status, error_status
 
 # ---- row plugin --------------------------------------------------------------------------------------------
 
 Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.int64]
-NO_SCORES = np.zeros(0, dtype=np.int64)
 
 
 class RowPlugin(NativePlugin):
@@ -130,72 +117,6 @@ class RowPlugin(NativePlugin):
         """The journal of the cluster's state."""
         return self.required_handle().cache.state.journal
 
-    @lazy_attribute
-    def external(self) -> External:
-        """What a plan calls."""
-        filters = self._codes if isinstance(self, FilterPlugin) else None
-        scores = self._scores if isinstance(self, ScorePlugin) else None
-        follows = self._follow if type(self).follow is not RowPlugin.follow else None
-        return PythonExternal(self.name, filters, scores, self._begin, follows, self._examine)
-
-    # ---- what the core calls -------------------------------------------------------------------------------
-
-    _failed: Status | None = None  # the Error of `begin`
-
-    def _begin(self, pod_class: int) -> None:
-        self.shape = self.required_handle().cache.state.classes.shape_of(pod_class)
-        self._failed = answer_of(self, self._pod(), self.begin)
-
-    def _follow(self) -> None:
-        answer_of(self, self._pod(), self.follow)  # an exception is told; `begin` meets it again
-
-    def _codes(self, rows: Rows) -> npt.NDArray[np.uint8]:
-        def codes() -> npt.NDArray[np.uint8]:
-            return filter_codes("filter_rows", self.name, self.filter_rows(rows), len(rows))
-
-        answer: npt.NDArray[np.uint8] = self._ask(f'running "{self.name}" filter plugin', codes)
-        return answer
-
-    def _scores(self, rows: Rows) -> Scores:
-        return self._examine(rows)[1]
-
-    def _examine(self, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
-        """The scores of rows before and after normalization; the raw scores of the first are known."""
-        accepted = self.required_handle().plugin_errors.scores
-        try:
-            scores = self._examined(rows, known)
-        except StatusError:
-            accepted.setdefault(self.name, False)
-            raise
-        accepted[self.name] = True
-        return scores
-
-    def _examined(self, rows: Rows, known: Scores) -> tuple[Scores, Scores]:
-        new = rows[len(known) :]
-        text = SCORE_ERROR.format(self.name)
-        raw = integers(self.name, self._ask(text, partial(self.score_rows, new)), len(new), text)
-        if len(known):
-            raw = np.concatenate([known, raw])
-        scores, text = raw, NORMALIZE_ERROR.format(self.name)
-        if type(self).normalize_rows is not RowPlugin.normalize_rows:
-            answer = self._ask(text, partial(self.normalize_rows, raw.copy()))
-            scores = integers(self.name, answer, len(rows), text)
-        if len(scores) and scores.view(np.uint64).max() > MAX_NODE_SCORE:  # negative ones are large
-            check_range({self.name: scores})
-        return raw, scores
-
-    def _pod(self) -> Pod | None:
-        """The pod of the search; None in the loop of the core, which knows the class alone."""
-        framework = self._framework()
-        return None if framework.decider.search.is_placing else framework.pod
-
-    def _ask(self, text: str, function: Callable[[], Any]) -> Any:
-        """Call a method; StatusError where it or `begin` raised."""
-        answer = self._failed or answer_of(self, self._pod(), function)
-        if isinstance(answer, Status):
-            raise StatusError(error_status(text, answer, self.name))
-        return answer
-
 
 # ---- native library ----------------------------------------------------------------------------------------
 # Plugins behind the C interface of moorage/plugin.h, which is in `include_dir()`.
@@ -208,7 +129,14 @@ class LoadedPlugin(RowPlugin):
 
     Each plugin has a class of its own, which extends FilterPlugin, ScorePlugin or both, with the functions of
     the library in place of the methods.
+
+    Attributes
+    ----------
+    external : NativeExternal
+        What the core calls in place of methods.
     """
+
+    external: ClassVar[NativeExternal]
 
 
 def include_dir() -> Path:

@@ -568,11 +568,8 @@ class Profile:
 
 
 def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any:
-    """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
+    """The entry of a plugin in a plan: a kernel's name, or an object of the bridge."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)
-    if isinstance(plugin, RowPlugin):
-        return plugin.external
-    if isinstance(plugin, NativePlugin) or bridge is None:
-        return plugin.name
-    return bridge.external(plugin)
+    has_kernel = isinstance(plugin, NativePlugin) and not isinstance(plugin, RowPlugin)
+    return plugin.name if has_kernel or bridge is None else bridge.external(plugin)

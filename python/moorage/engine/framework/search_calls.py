@@ -9,14 +9,25 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.external import External, PythonExternal
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage.kube import Pod
 
-from .extension_points import StatusError, answer_of, filter_status, normalized_scores, raw_scores
+from .extension_points import (
+    NORMALIZE_ERROR,
+    SCORE_ERROR,
+    StatusError,
+    answer_of,
+    check_range,
+    filter_status,
+    normalized_scores,
+    raw_scores,
+    scores_of,
+)
 from .interface import FilterPlugin, Plugin, ScorePlugin
+from .out_of_tree_plugins import LoadedPlugin, RowPlugin
 from .run_plugins import Framework
-from .status import Answers, Code, CycleState, Status, error_status, read_answers
+from .status import Answers, Code, CycleState, Status, error_status, filter_codes, read_answers
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
@@ -49,7 +60,8 @@ class SearchCalls:
         self._pending_nominated: tuple[int, Sequence[Pod]] | None = None
         # By plugin and row, the rejection with nominated pods.
         self._rejected_with_nominated: dict[tuple[str, int], Status] = {}
-        self._externals: dict[str, PythonExternal] = {}
+        self._externals: dict[str, External] = {}
+        self._failed: dict[str, Status | None] = {}  # by plugin of rows, the Error of `begin`
         # By plugin, the last raw and normalized scores of a search.
         self._scores: dict[str, tuple[Scores, Scores]] = {}
 
@@ -125,28 +137,42 @@ class SearchCalls:
             if failed is not None:
                 raise StatusError(failed)
 
-    def external(self, plugin: Plugin) -> PythonExternal:
+    def external(self, plugin: Plugin) -> External:
         """Return the object that the core's plan calls for a plugin.
 
         Parameters
         ----------
         plugin : Plugin
-            A Filter or Score plugin outside the core.
+            A Filter or Score plugin without a kernel.
 
         Returns
         -------
-        PythonExternal
+        External
             The same object for Filter and Score.
         """
-        if plugin.name in self._externals:
-            return self._externals[plugin.name]
+        if isinstance(plugin, LoadedPlugin):
+            return plugin.external
+        if plugin.name not in self._externals:
+            made = self._of_rows(plugin) if isinstance(plugin, RowPlugin) else self._of_cycles(plugin)
+            self._externals[plugin.name] = made
+        return self._externals[plugin.name]
+
+    def _of_cycles(self, plugin: Plugin) -> External:
+        """What the plan calls for a plugin that is asked about a pod in its cycle."""
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
         examine = partial(self.examine, plugin) if isinstance(plugin, ScorePlugin) else None
         external = PythonExternal(plugin.name, filter=filters, score=scores, examine=examine)
         external.node_error = StatusError
-        self._externals[plugin.name] = external
         return external
+
+    def _of_rows(self, plugin: RowPlugin) -> External:
+        """What the plan calls for a plugin that is asked about a class of pods."""
+        filters = partial(self._filter_rows, plugin) if isinstance(plugin, FilterPlugin) else None
+        scores = partial(self._score_rows, plugin) if isinstance(plugin, ScorePlugin) else None
+        follows = partial(self._follow, plugin) if type(plugin).follow is not RowPlugin.follow else None
+        begin, examine = partial(self._begin, plugin), partial(self._examine_rows, plugin)
+        return PythonExternal(plugin.name, filters, scores, begin, follows, examine)
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
         """Return a filter that fails on every node."""
@@ -382,6 +408,54 @@ class SearchCalls:
             The plugin failed, or a normalized score is not in 0 to 100.
         """
         return self._examine(plugin, rows, known) if len(known) else self._scores[plugin.name]
+
+    # ---- plugins of rows -----------------------------------------------------------------------------------
+
+    def _pod_of_rows(self) -> Pod | None:
+        """The pod of the search; None in the loop of the core, which knows the class alone."""
+        decider = self.framework.decider
+        return None if decider is not None and decider.search.is_placing else self._pod
+
+    def _begin(self, plugin: RowPlugin, pod_class: int) -> None:
+        plugin.shape = self.framework.handle.cache.state.classes.shape_of(pod_class)
+        self._failed[plugin.name] = answer_of(plugin, self._pod_of_rows(), plugin.begin)
+
+    def _follow(self, plugin: RowPlugin) -> None:
+        answer_of(plugin, self._pod_of_rows(), plugin.follow)  # an exception is told; `begin` meets it again
+
+    def _filter_rows(self, plugin: RowPlugin, rows: Rows) -> Codes:
+        def codes() -> Codes:
+            return filter_codes("filter_rows", plugin.name, plugin.filter_rows(rows), len(rows))
+
+        answer: Codes | Status = self._failed[plugin.name] or answer_of(plugin, self._pod_of_rows(), codes)
+        if isinstance(answer, Status):
+            raise StatusError(error_status(f'running "{plugin.name}" filter plugin', answer, plugin.name))
+        return answer
+
+    def _score_rows(self, plugin: RowPlugin, rows: Rows) -> Scores:
+        return self._examine_rows(plugin, rows)[1]
+
+    def _examine_rows(
+        self, plugin: RowPlugin, rows: Rows, known: Scores = NO_SCORES
+    ) -> tuple[Scores, Scores]:
+        """The scores of rows before and after normalization; the raw scores of the first are known."""
+        accepted, text = self.framework.handle.plugin_errors.scores, SCORE_ERROR.format(plugin.name)
+        new, pod, failed = rows[len(known) :], self._pod_of_rows(), self._failed[plugin.name]
+        try:
+            if failed is not None:
+                raise StatusError(error_status(text, failed))
+            raw = scores_of(text, plugin, pod, len(new), plugin.score_rows, new)
+            if len(known):
+                raw = np.concatenate([known, raw])
+            scores, text = raw, NORMALIZE_ERROR.format(plugin.name)
+            if type(plugin).normalize_rows is not RowPlugin.normalize_rows:
+                scores = scores_of(text, plugin, pod, len(rows), plugin.normalize_rows, raw.copy())
+            check_range({plugin.name: scores})
+        except StatusError:
+            accepted.setdefault(plugin.name, False)
+            raise
+        accepted[plugin.name] = True
+        return raw, scores
 
     @contextmanager
     def scoring_again(self) -> Iterator[Callable[[Rows], None]]:

@@ -26,7 +26,6 @@ from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.in_tree_plugins import ClaimPlugin, NativePlugin
-from moorage.engine.framework.kernels import rejection
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
@@ -459,7 +458,7 @@ def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered
     """Return the verdicts of a kernel on the searched nodes."""
     _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
     values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
-    statuses = [rejection(plugin, state, int(value)) if value else None for value in values]
+    statuses = [plugin.rejection(int(value), state.shape) if value else None for value in values]
     return inverse[:-1].astype(np.intp), statuses
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
+from moorage._core.decide.plan import REASONS, UNRESOLVABLE
 from moorage._core.state.pod_spec import spec_key
 from moorage.engine.framework import interface
 from moorage.errors import MoorageError
@@ -28,7 +29,7 @@ from moorage.kube import (
 
 from .extension_points import answer_of
 from .interface import Plugin, PreFilterResult, SignPlugin
-from .status import Code, Status
+from .status import Answers, Code, Status
 
 if TYPE_CHECKING:
     from moorage._core.decide.terms import NodeDevices
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
 
     from .kernels import Kernels
-    from .nodes_view import NodeInfo as AnyNodeInfo
     from .nodes_view import NodesView
     from .status import CycleState
 
@@ -302,19 +302,37 @@ class NativePlugin(Plugin):
 
         False for a class with a method `filter` of its own.
         """
-        return type(self).filter is NativePlugin.filter
+        return getattr(type(self), "filter", None) is interface.FilterPlugin.filter
 
-    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """See `FilterPlugin`: asks the core about one node."""
-        return self._kernels().filter(self, state, node_info)
+    def rejection(self, verdict: int, shape: Shape) -> Status:
+        """Return the status that a verdict stands for.
+
+        Parameters
+        ----------
+        verdict : int
+            A verdict of the core's search for this filter, not 0.
+        shape : Shape
+            Requests and constraints of the rejected pod.
+        """
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+        return Status(code, self.reasons(verdict & REASONS, shape), self.name)
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+        """See `FilterPlugin`: asks the core about each node."""
+        kernels = self._kernels()
+        own = 1 << kernels.search.plan_of(state.target[0]).filters.index(self.name)
+        verdicts = [kernels.verdict(own, state, info) for info in nodes]
+        statuses = [self.rejection(verdict, state.shape) if verdict else None for verdict in verdicts]
+        return Answers(np.arange(len(statuses)), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """See `PreScorePlugin`; not called where a plugin leaves it as it is."""
         return None
 
-    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
-        """See `ScorePlugin`: asks the core about one node."""
-        return self._kernels().score(self, state, node_info)
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.NDArray[np.int64]:
+        """See `ScorePlugin`: asks the core about each node, as if it were the only feasible one."""
+        kernels = self._kernels()
+        return np.array([kernels.score(self.name, state, info) for info in nodes], dtype=np.int64)
 
     def shape_of(self, pod: Pod) -> Shape:
         """Return the shape of a pod, for queueing hints."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from moorage._core.decide.decider import Decider, TieBreak
-from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT, Plan
+from moorage._core.decide.plan import VERDICT_SHIFT, Plan
 from moorage._core.decide.search import Search
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.pod_spec import bound
@@ -19,33 +19,13 @@ from moorage.grouped import grouped
 from moorage.kube import Pod
 
 from ..cache import NodeInfo, SchedulerCache
-from .status import Code, Status
 
 if TYPE_CHECKING:
-    from moorage._core.state.pod_class import Shape
-
     from .nodes_view import NodeInfo as AnyNodeInfo
     from .status import CycleState
 
 
 PodChange = tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]
-
-
-class WithKernels(Protocol):
-    """A plugin with kernels (`profiles.in_core.NativePlugin`)."""
-
-    name: ClassVar[str]
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        """Return upstream's messages for the reason bits of a verdict.
-
-        Parameters
-        ----------
-        bits : int
-            Reason bits as set by the kernel.
-        shape : Shape
-            Requests and constraints of the rejected pod.
-        """
 
 
 class Kernels:
@@ -77,23 +57,6 @@ class Kernels:
         self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST), stops_at_violation)
         self.searching = False
 
-    def filter(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> Status | None:
-        """Run one Filter kernel on one node.
-
-        Parameters
-        ----------
-        plugin : WithKernels
-            The plugin whose kernel runs.
-
-        Returns
-        -------
-        Status or None
-            None where the pod fits.
-        """
-        at = self.search.plan_of(state.target[0]).filters.index(plugin.name)
-        verdict = self.verdict(1 << at, state, info)
-        return rejection(plugin, state, verdict) if verdict else None
-
     def verdict(self, filters: int, state: CycleState, info: AnyNodeInfo) -> int:
         """Run some Filter kernels on one node.
 
@@ -124,12 +87,12 @@ class Kernels:
         changes += [(other, pods, [], None) for other, pods in self._by_row(state.removed_pods.values())]
         return self.search.verdict_after(changes, filters, state.target)
 
-    def score(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> int:
+    def score(self, plugin: str, state: CycleState, info: AnyNodeInfo) -> int:
         """Return the raw score of one node, as if it were the only feasible one.
 
         Parameters
         ----------
-        plugin : WithKernels
+        plugin : str
             The plugin whose kernel runs.
 
         Returns
@@ -143,7 +106,7 @@ class Kernels:
             The node is not in the cache; or it is a clone and a search is running.
         """
         with self._with_pods_of(info, state.target[0]) as row:
-            raw, _ = self.search.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
+            raw, _ = self.search.scores(plugin, np.array([row], dtype=np.int32), *state.target)
         return int(raw[0])
 
     def _row(self, info: AnyNodeInfo) -> int:
@@ -191,18 +154,6 @@ class Kernels:
             finally:
                 self.search.notify_pod_change(pod_class, added, row, False)
                 self.search.notify_pod_change(pod_class, removed, row, True)
-
-
-def rejection(plugin: WithKernels, state: CycleState, verdict: int) -> Status:
-    """Return the status of a verdict that rejects.
-
-    Parameters
-    ----------
-    verdict : int
-        A verdict of `Kernels.verdict`, not 0.
-    """
-    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
-    return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)
 
 
 def place_of(verdict: int) -> int:

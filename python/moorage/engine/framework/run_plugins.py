@@ -45,7 +45,7 @@ from .extension_points import (
 from .handle import FrameworkHandle
 from .in_tree_plugins import NativePlugin, Signer
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
-from .kernels import Kernels, place_of, rejection
+from .kernels import Kernels, place_of
 from .nodes_view import CycleColumns, NodesView
 from .nodes_view import NodeInfo as AnyNodeInfo
 from .profile import Profile
@@ -421,7 +421,7 @@ class Framework:
                     return filter_status(plugin, answer)
                 verdict = answer
             if place_of(verdict) == at:
-                return rejection(plugin, state, verdict)
+                return plugin.rejection(verdict, state.shape)
         return None
 
     def run_filter_plugins_with_nominated_pods(

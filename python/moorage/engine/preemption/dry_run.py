@@ -22,7 +22,7 @@ from moorage.kube import Pod, PodDisruptionBudget
 from ..cache import NodeInfo, NodeInfoClone
 from ..framework.handle import Extender, Victims
 from ..framework.in_tree_plugins import NativePlugin
-from ..framework.kernels import place_of, rejection
+from ..framework.kernels import place_of
 from ..framework.preempt_handle import PreemptHandle
 from ..framework.run_plugins import Target, target_of
 from .eviction_units import (
@@ -393,4 +393,4 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
         return NO_VICTIMS
     plugin = framework.profile.filters[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
-    return rejection(plugin, state, verdict)
+    return plugin.rejection(verdict, state.shape)

@@ -92,9 +92,12 @@ class Diagnosis(Struct, frozen=True):
             return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
         if not self.statuses and not self.extender_statuses:  # every rejection is by a plugin in the core
             return sum([nodes for verdict, nodes in self.verdicts.items() if not verdict & UNRESOLVABLE])
-        counted = [(verdict_code(self.profile, each, self.statuses), n) for each, n in self.verdicts.items()]
-        counted += [(status.code, 1) for status in self.extender_statuses.values()]
-        return sum(nodes for code, nodes in counted if code == Code.UNSCHEDULABLE)
+        counted = [(self._explain(verdict), nodes) for verdict, nodes in self.verdicts.items()]
+        counted += [(status, 1) for status in self.extender_statuses.values()]
+        return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
+
+    def _explain(self, verdict: int) -> Status:
+        return explain_verdict(self.profile, self.shape, verdict, self.statuses)
 
     def post_filter_message(self) -> str:
         """Return the message of PostFilter, or the one that the plugins in `futile_plugins` would have
@@ -119,7 +122,7 @@ class Diagnosis(Struct, frozen=True):
             yield self.chosen, 1
         else:
             for verdict, nodes in sorted(self.verdicts.items()):
-                yield explain_verdict(self.profile, self.shape, verdict, self.statuses), nodes
+                yield self._explain(verdict), nodes
             for status in self.extender_statuses.values():
                 yield status, 1
             left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
@@ -181,21 +184,6 @@ class Diagnosis(Struct, frozen=True):
         return fit_error(self.nodes, self.reasons())
 
 
-def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()) -> Code:
-    """Return the code of the status that a verdict stands for.
-
-    Parameters
-    ----------
-    verdict : int
-        See `Search.verdicts`.
-    statuses : sequence of Status, optional
-        See `Diagnosis`.
-    """
-    if not isinstance(profile.filters[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
-        return statuses[verdict & REASONS].code
-    return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
-
-
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
     """Return the status that a verdict stands for.
 
@@ -207,9 +195,9 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
         See `Diagnosis`.
     """
     plugin = profile.filters[(verdict >> VERDICT_SHIFT) - 1]
-    if not isinstance(plugin, NativePlugin):
-        return statuses[verdict & REASONS]
-    return Status(verdict_code(profile, verdict), plugin.reasons(verdict & REASONS, shape), plugin.name)
+    if isinstance(plugin, NativePlugin):
+        return plugin.rejection(verdict, shape)
+    return statuses[verdict & REASONS]
 
 
 def explain_verdicts(

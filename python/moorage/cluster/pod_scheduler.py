@@ -29,7 +29,6 @@ from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
 from moorage.engine.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of, time_of
-from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.schedule_pods import (
     Preemption,
     bind_pods,
@@ -360,11 +359,7 @@ class PodScheduler:
             Its `warnings` say what is ignored of the pod groups in an `ObjectStore`.
         """
         self.context.drop_unused_classes()
-        self.context.sync()
-        warnings = group_warnings(self.context)
-        result = Loop(self.context).all()
-        result.warnings = warnings
-        return result
+        return Loop(self.context).all(warns=True)
 
     def schedule_pods(
         self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False

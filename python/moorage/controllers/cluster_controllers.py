@@ -641,7 +641,8 @@ class ClusterControllers(SavedFields):
         """Look in the next round at the workloads that were refused before the present change, as nobody else
         wants a pod; return whether there are any that may get one."""
         workloads = self.control.end_back_off()
-        self._look_at(workloads)
+        if workloads:
+            self._look_at(workloads)
         return bool(workloads)
 
     def _wake(self) -> Sequence[tuple[str, str]]:

@@ -385,7 +385,10 @@ class Profile:
 
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides."""
-        return bool([plugin for plugin in self._device_plugins if plugin.concerns(pod)])
+        for plugin in self._device_plugins:  # noqa: SIM110, as a generator costs as much as the answers
+            if plugin.concerns(pod):
+                return True
+        return False
 
     def _overriding(self, name: str) -> list[ClaimPlugin]:
         """The plugins about volumes for which an attribute is not that of all."""
@@ -493,14 +496,16 @@ class Profile:
                 return True
         return False
 
-    def _may_reject(self) -> list[Callable[[Shape], bool]] | None:
-        """Return `NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if
-        one of them has no such method, or lacks its state."""
-        called: list[Plugin] = [*self.pre_filters, *self.pre_scores]
-        native = [plugin.may_reject for plugin in called if isinstance(plugin, NativePlugin)]
-        if len(native) < len(called) or self.missing_state_texts[ScorePlugin]:
-            return None
-        return list(dict.fromkeys(native))
+    def _may_reject(self) -> list[Callable[[Shape], object]] | None:
+        """Return `may_reject_if` of the plugins that are called at PreFilter or PreScore; None if one of them
+        may reject any pod, or lacks its state."""
+        known: dict[Callable[[Shape], object], None] = {}
+        for plugin in (*self.pre_filters, *self.pre_scores):
+            conditions = plugin.may_reject_if if isinstance(plugin, NativePlugin) else None
+            if conditions is None or self.missing_state_texts[ScorePlugin]:
+                return None
+            known |= dict.fromkeys(conditions)
+        return list(known)
 
     def _missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}

@@ -190,11 +190,12 @@ class DynamicResources(
         return self.devices.demands.generation
 
     def concerns(self, pod: Pod) -> bool:
-        return self._extended_requests(pod) is not None or self._misses_group(pod)
+        is_of_group = pod.spec.scheduling_group is not None
+        return self._extended_requests(pod) is not None or (is_of_group and self._misses_group(pod))
 
     def _misses_group(self, pod: Pod) -> bool:
-        """Whether claims of a pod's group are used, and the group is not known."""
-        if pod.spec.scheduling_group is None or self.handle is None or self.handle.informers is None:
+        """Whether claims of the group of a pod that has one are used, and the group is not known."""
+        if self.handle is None or self.handle.informers is None:
             return False
         return self.handle.shared(ClaimConsumers.of).misses_group(pod)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
 from moorage.engine import framework as fwk
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Pod
@@ -45,6 +45,7 @@ class InterPodAffinity(
     """
 
     name = "InterPodAffinity"
+    may_reject_if = (attrgetter("terms_error"),)
     reason_texts = (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
     missing_state_text = {
         fwk.FilterPlugin: 'error reading "PreFilterInterPodAffinity"',
@@ -58,9 +59,6 @@ class InterPodAffinity(
             text = f"parsing pod: {state.shape.terms_error}"
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
         return None if state.terms.affinity_filters else fwk.SKIP
-
-    def may_reject(self, shape: Shape) -> bool:
-        return bool(shape.terms_error)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.terms.affinity_scores else fwk.SKIP

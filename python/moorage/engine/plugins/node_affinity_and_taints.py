@@ -5,6 +5,7 @@ TaintToleration, NodeDeclaredFeatures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
@@ -19,7 +20,6 @@ from moorage._core.base.selectors import (
 from moorage._core.base.sets import Toleration
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.declared_features import required_features
-from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.engine import framework as fwk
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec, Taint
@@ -49,6 +49,7 @@ class NodeAffinity(
     """
 
     name = "NodeAffinity"
+    may_reject_if = attrgetter("names_conflict"), attrgetter("preferred_error")
     reason_texts = (
         "node(s) didn't match Pod's node affinity/selector",
         "node(s) didn't match scheduler-enforced node affinity",
@@ -68,9 +69,6 @@ class NodeAffinity(
         if pinned is not None:
             return fwk.PreFilterResult(frozenset({pinned}))
         return None if shape.node_names is None else fwk.PreFilterResult(shape.node_names)
-
-    def may_reject(self, shape: Shape) -> bool:
-        return shape.names_conflict or bool(shape.preferred_error)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         shape = state.shape
@@ -261,15 +259,13 @@ class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
     """
 
     name = "NodeDeclaredFeatures"
+    may_reject_if = ()
     feature_gate = "NodeDeclaredFeatures"
     reason_texts = ("node(s) didn't match Pod's required features",)
     missing_state_text = {fwk.FilterPlugin: 'error reading "PreFilterNodeDeclaredFeatures"'}
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.shape.features else fwk.SKIP
-
-    def may_reject(self, shape: Shape) -> bool:
-        return False
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"features": required_features(pod.spec)}

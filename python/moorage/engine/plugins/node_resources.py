@@ -282,6 +282,7 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
     """
 
     name = "NodeResourcesBalancedAllocation"
+    may_reject_if = ()
     default_weight = 1
     default_args = {"resources": ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})}
 
@@ -308,9 +309,6 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
                 return fwk.as_status(MoorageError(PANICS.format(name, device_class.name)))
         return None
 
-    def may_reject(self, shape: Shape) -> bool:
-        return False
-
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {"balanced": weighted_resources(self.args["resources"])}
 
@@ -329,14 +327,12 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_ports.go, for ports of containers and sidecars."""
 
     name = "NodePorts"
+    may_reject_if = ()
     reason_texts = ("node(s) didn't have free ports for the requested pod ports",)
     missing_state_text = {fwk.FilterPlugin: 'reading "PreFilterNodePorts"'}
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.shape.ports else fwk.SKIP
-
-    def may_reject(self, shape: Shape) -> bool:
-        return False
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         """Return the numbers of all host ports, including those of init containers."""

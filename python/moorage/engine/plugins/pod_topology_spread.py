@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
 from moorage.kube import LabelSelectorMatcher, Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
@@ -68,6 +68,7 @@ class PodTopologySpread(
     """
 
     name = "PodTopologySpread"
+    may_reject_if = (attrgetter("spread"),)
     reason_texts = (MISMATCH, f"{MISMATCH} (missing required label)")
     missing_state_text = {
         fwk.FilterPlugin: 'reading "PreFilterPodTopologySpread"',
@@ -82,9 +83,6 @@ class PodTopologySpread(
             text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
             return fwk.Status(fwk.Code.ERROR, (text,), self.name)
         return None if terms.n_hard else fwk.SKIP
-
-    def may_reject(self, shape: Shape) -> bool:
-        return bool(shape.spread)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         terms = state.terms

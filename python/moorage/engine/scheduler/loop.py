@@ -20,7 +20,7 @@ from moorage._core.decide.bulk_operations import not_assumed, terminating_or_kno
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.kube import AnyGroup, Pod, group_of
-from moorage.store import ApiError, ObjectStore
+from moorage.store import ApiError
 
 from ..framework import NominatingInfo
 from ..preemption.eviction_units import priority_of, violations_on
@@ -39,6 +39,7 @@ from .cycle.results import (
 )
 from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
+from .place_group import group_warnings
 from .scheduler_state import SchedulerState
 
 ALL = 1 << 62
@@ -109,24 +110,31 @@ class Loop:
         self._has_bound = False  # whether pods were bound one by one since the last sync
         self._groups = GroupTurn(context, self)
 
-    def all(self) -> ScheduleResult:
+    def all(self, warns: bool = False) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
 
         A pod that fails is tried again after an event that may make it schedulable.
+
+        Parameters
+        ----------
+        warns : bool, optional
+            Whether the result has the `group_warnings` of the beginning.
         """
         context, queue, controllers = self.context, self.queue, self.context.controllers
         deletions = 0 if controllers is None else controllers.deletions
         with self.recording_evictions():
             context.sync()
+            if warns:
+                self.result.warnings = group_warnings(context)
             context.volumes.settle()
             self.resume()  # of pods that were deleted while they waited on Permit
-            queue.activate([info.pod for info in queue.inactive()])
+            queue.activate(pods_of(queue.inactive()))
             while infos := self._next():
                 self.attempt(infos)
         if controllers is not None and controllers.deletions != deletions:
             self._drop_deleted()
         gated = [info for info in queue.inactive() if info.gating_plugin]
-        for pod in (*[info.pod for info in gated], *context.pods.others.values()):
+        for pod in (*pods_of(gated), *context.pods.others.values()):
             self.result.skipped[pod.key] = context.not_ours(pod) or GATED_WITH_GROUP
         return self.result.end_run(self._may_repeat)
 
@@ -258,7 +266,8 @@ class Loop:
                 failures[key] = Failure(failure.diagnosis, failure.error)
                 self.retried[key] = self.evictions
                 again.append(info.pod)
-        self.queue.activate(again)
+        if again:
+            self.queue.activate(again)
         return bool(again)
 
     # ---- attempts ------------------------------------------------------------------------------------------
@@ -533,14 +542,21 @@ class Loop:
         If a binding is refused, the cache forgets the pod.
         """
         context, client, store = self.context, self.context.client, self.context.store
-        if store is None or not self._bind_together(store, infos, nodes):
-            for info, node in zip(infos, nodes, strict=True):
-                try:
-                    client.bind(info.pod, node)
-                    self.queue.done([info])
-                except ApiError as error:
-                    self.result.placements.pop(info.key, None)
-                    self.refuse(info, str(error))
+        are_bound = store is not None
+        try:
+            if store is not None:
+                store.bind_many(pods_of(infos), nodes, keys_of(infos))
+        except ApiError:  # another client has bound one; none is bound here
+            are_bound = False
+        if are_bound:
+            self.queue.done(infos)
+        for info, node in () if are_bound else zip(infos, nodes, strict=True):
+            try:
+                client.bind(info.pod, node)
+                self.queue.done([info])
+            except ApiError as error:
+                self.result.placements.pop(info.key, None)
+                self.refuse(info, str(error))
         context.sync()
         context.volume_classes.follow()
         self._groups.retry()
@@ -563,15 +579,6 @@ class Loop:
             for info in ended:
                 self.metrics.forget(info.uid)
         return infos, nodes
-
-    def _bind_together(self, store: ObjectStore, infos: list[QueuedPodInfo], nodes: list[str]) -> bool:
-        """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""
-        try:
-            store.bind_many(pods_of(infos), nodes, keys_of(infos))
-        except ApiError:  # another client has bound it
-            return False
-        self.queue.done(infos)
-        return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:
         """Forget an assumed pod whose binding was refused, and return it to the queue."""

@@ -20,8 +20,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup, group_of
 from moorage.kube.model.resource_claims import DeviceClass
-from moorage.lazy import lazy_attribute
-from moorage.store import InformerFactory, Lister, ObjectClient, ObjectStore
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
 from ..cache import SchedulerCache
@@ -358,7 +357,10 @@ class SchedulerState:
         PodBatch
             With `by_demand` it ends before a pod with a claim that an earlier pod of the batch allocates.
         """
-        self._forget_routes()
+        version = self.informers.lister(DeviceClass).changes
+        if version != self._device_classes:  # known routes may be wrong: extended resources may be theirs
+            self._device_classes = version
+            self._begin_routes()
         classes = self.volume_classes.begin() if by_demand else None
         delegated = self._delegated() if self._device_classes else NO_RESOURCES
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
@@ -397,18 +399,6 @@ class SchedulerState:
         """The extended resources that device classes provide."""
         resources = [engine.profile.delegated_resources() for engine in self.rotation.engines]
         return resources[0] if len(resources) == 1 else frozenset().union(*resources)
-
-    @lazy_attribute
-    def _device_class_lister(self) -> Lister[DeviceClass]:
-        lister: Lister[DeviceClass] = self.handle.informers.lister(DeviceClass)
-        return lister
-
-    def _forget_routes(self) -> None:
-        """Drop known routes after a change of device classes, as extended resources may be theirs."""
-        version = self._device_class_lister.changes
-        if version != self._device_classes:
-            self._device_classes = version
-            self._begin_routes()
 
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""

@@ -313,6 +313,8 @@ class BindingCycles:
         bool
             False where no binding cycle waits for time alone, or where the scheduler cannot let time pass.
         """
+        if not self.running:
+            return False
         steps = [running.future for running in self.running.values() if running.future is not None]
         due = min(self._due(), default=NEVER)
         seconds = due - self.time.now()

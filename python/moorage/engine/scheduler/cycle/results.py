@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ from moorage.kube import AnyGroup, Pod
 from moorage.table import Table, Tabular
 
 from .diagnosis import Diagnosis, Rejectors
-
-T = TypeVar("T")
 
 TERMINATING = "terminating"
 WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
@@ -219,11 +217,6 @@ def evictions_of(
     evictions = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}
     evicted = dict(zip(keys_of(held_of(victims)), map(evictions.__getitem__, names), strict=True))
     return evicted | {key: replace(evicted[key], budgets=some) for key, some in budgets.items()}
-
-
-def in_one(parts: list[list[T]]) -> list[T]:
-    """Return lists, of which there is mostly one, as one list; it is not to be changed."""
-    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
 
 
 class ScheduleResult(Placements, Tabular):
@@ -421,7 +414,8 @@ class ScheduleResult(Placements, Tabular):
         if may_repeat or not self._noted:
             nodes = list(self.placements.values())
         else:
-            nodes = in_one([names for _, names in self._noted])
+            parts = [names for _, names in self._noted]  # mostly one
+            nodes = parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
         self._has_ended = True
         self.__dict__.pop("keys", None)
         self.resize(len(nodes) + len(self.unschedulable))

@@ -52,12 +52,6 @@ GRADIENT = "gradient"
 Allocation = tuple[str, int, tuple[int, ...]]
 
 
-def is_odd(shape: Shape) -> bool:
-    """Whether pods of a shape request parts of several GPUs."""
-    request = request_of(shape)
-    return request > WHOLE and request % WHOLE > 0
-
-
 class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
     """A pod requests thousandths of GPUs as the extended resource ``alibabacloud.com/gpu-milli``.
 
@@ -83,7 +77,6 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
     """
 
     name = "GpuShare"
-    may_reject_if = (is_odd,)
     default_args = {"gpuSelection": "best", "typicalPods": (), "seed": 0}
     filter_reason = "node(s) didn't have enough free GPU share"
 
@@ -112,10 +105,14 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         """Reject a request for parts of several GPUs, and skip the filter for pods without GPUs."""
         request = request_of(state.shape)
-        if is_odd(state.shape):
+        if self.may_reject(state.shape):
             text = f"{RESOURCE}: {request} must be a share of one GPU or a number of whole GPUs"
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
         return None if request else fwk.SKIP
+
+    def may_reject(self, shape: Shape) -> bool:
+        request = request_of(shape)
+        return request > WHOLE and request % WHOLE > 0
 
     def begin(self) -> None:
         """Bring the shares up to date, and ask about the pods of the search."""

@@ -245,8 +245,7 @@ class NativePlugin(Plugin):
     reason_texts : tuple of str
         Upstream's messages for the reason bits of a verdict, from the lowest bit.
     may_reject_if : tuple of callable, or None
-        Functions of a pod's `Shape`. PreFilter and PreScore certainly return Success or Skip if all answers
-        are false; they are not called about pods that no plugin may reject. None: they may reject any pod.
+        Functions of a pod's `Shape`, of which one answers truly where `may_reject` would; None: it is asked.
     missing_state_text : mapping of type to str
         `FilterPlugin` or `ScorePlugin` to the start of upstream's error for a plugin that is not enabled at
         PreFilter or PreScore.
@@ -282,6 +281,23 @@ class NativePlugin(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         """See `PreFilterPlugin`; not called where a plugin leaves it as it is."""
         return None
+
+    def may_reject(self, shape: Shape) -> bool:
+        """Whether PreFilter or PreScore may reject a pod.
+
+        They are not asked about pods that no plugin may reject.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod.
+
+        Returns
+        -------
+        bool
+            False where both certainly return Success or Skip.
+        """
+        return True
 
     @property
     def has_kernel(self) -> bool:

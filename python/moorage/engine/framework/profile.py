@@ -497,15 +497,15 @@ class Profile:
         return False
 
     def _may_reject(self) -> list[Callable[[Shape], object]] | None:
-        """Return `may_reject_if` of the plugins that are called at PreFilter or PreScore; None if one of them
-        may reject any pod, or lacks its state."""
-        known: dict[Callable[[Shape], object], None] = {}
+        """Return whom to ask whether the plugins that are called at PreFilter or PreScore may reject a pod;
+        None if one of them does not say so, or lacks its state."""
+        conditions: dict[Callable[[Shape], object], None] = {}
         for plugin in (*self.pre_filters, *self.pre_scores):
-            conditions = plugin.may_reject_if if isinstance(plugin, NativePlugin) else None
-            if conditions is None or self.missing_state_texts[ScorePlugin]:
+            if not isinstance(plugin, NativePlugin) or self.missing_state_texts[ScorePlugin]:
                 return None
-            known |= dict.fromkeys(conditions)
-        return list(known)
+            known = plugin.may_reject_if
+            conditions |= dict.fromkeys((plugin.may_reject,) if known is None else known)
+        return list(conditions)
 
     def _missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}

@@ -152,10 +152,11 @@ class SearchCalls:
         """
         if isinstance(plugin, LoadedPlugin):
             return plugin.external
-        if plugin.name not in self._externals:
-            made = self._of_rows(plugin) if isinstance(plugin, RowPlugin) else self._of_cycles(plugin)
-            self._externals[plugin.name] = made
-        return self._externals[plugin.name]
+        external = self._externals.get(plugin.name)
+        if external is None:
+            external = self._of_rows(plugin) if isinstance(plugin, RowPlugin) else self._of_cycles(plugin)
+            self._externals[plugin.name] = external
+        return external
 
     def _of_cycles(self, plugin: Plugin) -> External:
         """What the plan calls for a plugin that is asked about a pod in its cycle."""

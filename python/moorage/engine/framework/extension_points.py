@@ -27,7 +27,7 @@ from .interface import (
     ScorePlugin,
 )
 from .nodes_view import NodesView
-from .status import Code, CycleState, Status, error_status
+from .status import Answers, Code, CycleState, Status, error_status, read_answers
 from .waiting_pods import MAX_TIMEOUT, Ended, PodInPreBind, StatusSteps, Steps, take_step
 
 # ---- call --------------------------------------------------------------------------------------------------
@@ -255,6 +255,30 @@ def filter_status(plugin: interface.FilterPlugin, answer: object) -> Status | No
     if not status.is_rejected:
         return error_status(f'running "{plugin.name}" filter plugin', status, plugin.name)
     return status.with_plugin(plugin.name)
+
+
+def answers_of(plugin: interface.FilterPlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+    """Run Filter of a plugin on nodes, together if it has `filter_all`, else one by one.
+
+    Returns
+    -------
+    Answers
+        What the plugin returned for the nodes, up to the first for which it failed.
+    """
+    if type(plugin).filter_all is not interface.FilterPlugin.filter_all:
+        try:
+            answer = ask(plugin, pod, plugin.filter_all, state, pod, nodes)
+            read: Answers = ask(plugin, pod, read_answers, plugin.name, answer, len(nodes), plugin.verdict)
+            return read
+        except StatusError as failed:  # for the first of them
+            return Answers(np.zeros(1, dtype=np.intp), (failed.status,))
+    answers = list[Status | None]()
+    for info in nodes:
+        answers.append(answer_of(plugin, pod, plugin.filter, state, pod, info))
+        status = filter_status(plugin, answers[-1])
+        if status is not None and not status.is_rejected:
+            break
+    return Answers(np.arange(len(answers)), answers)
 
 
 def ask_post_filter(

@@ -18,6 +18,7 @@ from .extension_points import (
     SCORE_ERROR,
     StatusError,
     answer_of,
+    answers_of,
     check_range,
     filter_status,
     normalized_scores,
@@ -27,7 +28,7 @@ from .extension_points import (
 from .interface import FilterPlugin, Plugin, ScorePlugin
 from .out_of_tree_plugins import LoadedPlugin, RowPlugin
 from .run_plugins import Framework
-from .status import Answers, Code, CycleState, Status, error_status, filter_codes, read_answers
+from .status import Answers, Code, CycleState, Status, error_status, filter_codes
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
@@ -273,40 +274,12 @@ class SearchCalls:
         cached = self._caches.get(plugin.name)
         if cached is None or len(cached.numbers) < self.framework.columns.state.table.used:
             cached = self._caches[plugin.name] = StatusCache(plugin, self.framework.columns.state.table.used)
-        ask_about = self._filter_together if cached.is_vectorised else self._filter_each
         numbers = cached.numbers.take(rows)
-        if numbers.max() == NOT_ASKED:
-            return cached.record(rows, ask_about(plugin, rows))
-        if numbers.min() == NOT_ASKED:
-            new = rows[numbers == NOT_ASKED]
-            cached.record(new, ask_about(plugin, new))
-        return cached.codes(rows)
-
-    def _filter_together(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        answer: Answers | Status = answer_of(plugin, self._pod, self.filter_all, plugin, rows)
-        if isinstance(answer, Status):  # it fails for the first of them
-            return Answers(np.zeros(1, dtype=np.intp), (answer,))
-        return answer
-
-    def filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        """Run Filter of a vectorised plugin on rows, and read its answer.
-
-        Parameters
-        ----------
-        rows : (n,) int32 array
-        """
-        answer = plugin.filter_all(self._state, self._pod, self.framework.nodes(rows))
-        return read_answers(plugin.name, answer, len(rows), plugin.verdict)
-
-    def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        nodes, answers = self.framework.nodes(rows), list[Status | None]()
-        for at in range(len(rows)):
-            answer = answer_of(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
-            answers.append(answer)
-            status = filter_status(plugin, answer)
-            if status is not None and not status.is_rejected:
-                break
-        return Answers(np.arange(len(answers)), answers)
+        new = rows if numbers.max() == NOT_ASKED else rows[numbers == NOT_ASKED]
+        if len(new):
+            nodes = self.framework.nodes(new)
+            codes = cached.record(new, answers_of(plugin, self._state, self._pod, nodes))
+        return codes if new is rows else cached.codes(rows)
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -489,15 +462,12 @@ class StatusCache:
 
     Attributes
     ----------
-    is_vectorised : bool
-        Whether the plugin implements `filter_all`.
     numbers : (rows,) int32 array
         Index of the status by row; NOT_ASKED for rows for which the plugin has not been called.
     """
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
         self.plugin = plugin
-        self.is_vectorised = type(plugin).filter_all is not FilterPlugin.filter_all
         self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
         self._drop_statuses()
 

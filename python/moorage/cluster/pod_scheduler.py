@@ -179,6 +179,7 @@ class PodScheduler:
             context.copy_from(self.context)
         return out
 
+    @typed
     def save(self, path: str | Path) -> None:
         """Write the objects of the scheduler's store to a file as they are now, for `load` and every command.
         A pod that is only assumed has no node there.

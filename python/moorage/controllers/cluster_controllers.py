@@ -184,9 +184,10 @@ class ClusterControllers(SavedFields):
         """
         self._nodes = {}
         for node in self._node_copy.values():
-            has_effect = any(taint.effect == "NoExecute" for taint in node.spec.taints)
-            if has_effect or _with_taint_of_cordon(node) is not None:
-                self._nodes[node.name] = has_effect
+            if node.spec.taints or node.spec.unschedulable:
+                has_effect = any(taint.effect == "NoExecute" for taint in node.spec.taints)
+                if has_effect or _with_taint_of_cordon(node) is not None:
+                    self._nodes[node.name] = has_effect
         self.budgets.start()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._has_namespaces = bool(namespaces)

@@ -29,3 +29,8 @@ def test_another_scheduler_goes_on_from_there(tmp_path: Path, name: str) -> None
             [(key, result.placements.get(key), str(result.unschedulable.get(key))) for key in pending]
         )
     assert found[0] == found[1]
+
+
+def test_a_path_is_a_text_or_a_path() -> None:
+    with pytest.raises(TypeError, match="path must be a string or a Path, not int"):
+        mo.Scheduler(mo.Cluster()).save(3)  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "--survive-only",
     metavar="NAMESPACE|LABEL=VALUE",
     default="",
-    help="With --survive, ask only about the pods of a namespace, or with these labels.",
+    help="With --survive, ask about these pods alone.",
 )
 @click.option(
     "--within-budgets",

@@ -26,7 +26,7 @@ from ..read.decode import UNREADABLE, decode_as
 from ..read.object_defaults import decoded_revision
 from ..read.python_values import object_to_dict
 from .unknown_fields import LISTS, MAPS, fields_of
-from .unread_fields import HIDDEN, POD_SPEC, is_hidden
+from .unread_fields import HIDDEN, POD_SPEC
 
 T = TypeVar("T", bound=Object)
 
@@ -161,6 +161,8 @@ class _Hiding:
 
 # ---- what becomes of them when a manifest is applied -------------------------------------------------------
 
+_NUMBERED = re.compile(rf"/?{HIDDEN}\d+")
+"""What stands for a text in a dump. A digest, which stands for one in memory, differs as the texts do."""
 _KEYS = ("name", "mountPath", "devicePath", "ip", "key", "conditionType")
 
 
@@ -193,7 +195,7 @@ def hidden_kept(old: Any, new: Any, met: list[str]) -> Any:
         return {name: hidden_kept(old.get(name), item, met) for name, item in new.items()}
     if isinstance(old, list) and isinstance(new, list):
         return [hidden_kept(before, item, met) for before, item in _pairs(old, new)]
-    if isinstance(old, str) and isinstance(new, str) and new and new != old and is_hidden(old):
+    if isinstance(old, str) and isinstance(new, str) and new and new != old and _NUMBERED.fullmatch(old):
         met.append(old)
         return old
     return new

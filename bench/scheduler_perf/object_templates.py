@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located
 from moorage.kube import Object, Pod, validate
-from moorage.kube.read.decode import CLUSTER_SCOPED, decode_kind, is_known
+from moorage.kube.apiserver.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.kube.read.documents import read_yaml
 from moorage.kube.read.files import read_text
 from moorage.kube.read.object_defaults import default_object, priority_classes

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from moorage.engine.framework.configuration import dependents_off
 from moorage.engine.framework.configuration import feature_gates as all_gates
 from moorage.errors import InputError, located
-from moorage.kube.read.decode import decode
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.read.documents import read_yaml
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.releases import DEFAULT, release_named

@@ -59,9 +59,9 @@ from .kube.model.node import Node as Node
 from .kube.model.node import Taint as Taint
 from .kube.model.pod import Pod as Pod
 from .kube.model.pod import Toleration as Toleration
+from .kube.plain import object_to_dict as object_to_dict
 from .kube.read.load import load as load
 from .kube.read.load import read_object as read_object
-from .kube.read.python_values import object_to_dict as object_to_dict
 from .sim.replay import History as History
 from .sim.replay import Verification as Verification
 from .sim.replay import replay as replay

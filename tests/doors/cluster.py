@@ -5,13 +5,20 @@ from moorage.cluster.amounts import compared as compared
 from moorage.cluster.amounts import offered as offered
 from moorage.cluster.amounts import readable as readable
 
+# How many threads bind pods.
+from moorage.cluster.cluster_setup import THREADS as THREADS
+
 # Which controller of volumes options ask for.
 from moorage.cluster.cluster_setup import ClusterOptions as ClusterOptions
 
 # Who binds claims, without a scheduler.
 from moorage.cluster.cluster_setup import ExternalController as ExternalController
 from moorage.cluster.cluster_setup import SimulatedController as SimulatedController
+from moorage.cluster.cluster_setup import threads_for as threads_for
 from moorage.cluster.cluster_setup import volume_controller as volume_controller
+
+# The clock of a cluster's own store.
+from moorage.cluster.given_objects import time_of as time_of
 
 # How many pods may be tried for offers, of which there can be too many.
 from moorage.cluster.played_changes import PlayedChanges as PlayedChanges

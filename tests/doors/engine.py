@@ -407,11 +407,9 @@ from moorage.engine.scheduler import place as place
 from moorage.engine.scheduler import schedule_pods as schedule_pods
 from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
 from moorage.engine.scheduler import scheduler_state as scheduler_state
-from moorage.engine.scheduler.cycle.binding_cycle import THREADS as THREADS
 
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.
 from moorage.engine.scheduler.cycle.binding_cycle import Started as Started
-from moorage.engine.scheduler.cycle.binding_cycle import threads_for as threads_for
 from moorage.engine.scheduler.cycle.cycle import binding_cycle as binding_cycle
 from moorage.engine.scheduler.cycle.cycle import prepare_for_binding_cycle as prepare_for_binding_cycle
 from moorage.engine.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
@@ -462,7 +460,6 @@ from moorage.engine.scheduler.loop import Policy as Policy
 from moorage.engine.scheduler.options import MOST as MOST
 
 # The clock of a cluster's own store.
-from moorage.engine.scheduler.options import time_of as time_of
 from moorage.engine.scheduler.place import Placing as Placing
 
 # One step of a hinted run, and its cycles, which are noted.

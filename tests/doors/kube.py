@@ -51,7 +51,6 @@ from moorage.kube.admission.policy.bound_policies import Parameters as Parameter
 from moorage.kube.admission.policy.policy_matching import PolicyRequest as PolicyRequest
 from moorage.kube.admission.policy.validating_policies import ValidatingPolicies as ValidatingPolicies
 from moorage.kube.admission.request import AdmissionRequest as AdmissionRequest
-from moorage.kube.admission.request import binding as binding
 from moorage.kube.admission.request import without_admission as without_admission
 
 # What the API server warns of, which commands fold.
@@ -76,6 +75,14 @@ from moorage.kube.apiserver.apply_manifest import three_way_strategic_patch as t
 # Schemas, gone through; which rule refuses a value.
 from moorage.kube.apiserver.custom_schemas import schemas as schemas
 from moorage.kube.apiserver.custom_schemas import spec_problems as spec_problems
+
+# Decoding of one object; the table of kinds is gone through.
+from moorage.kube.apiserver.decode import _KINDS as _KINDS
+from moorage.kube.apiserver.decode import CLUSTER_SCOPED as CLUSTER_SCOPED
+from moorage.kube.apiserver.decode import decode as decode
+from moorage.kube.apiserver.decode import decode_as as decode_as
+from moorage.kube.apiserver.decode import decode_kind as decode_kind
+from moorage.kube.apiserver.decode import is_known as is_known
 
 # Which texts a dump has, struct by struct.
 from moorage.kube.apiserver.hidden_texts import hide as hide
@@ -164,14 +171,6 @@ from moorage.kube.read.block_yaml import UnplacedError as UnplacedError
 # Two readers of YAML, which have to be alike.
 from moorage.kube.read.block_yaml import read_block_style as read_block_style
 from moorage.kube.read.block_yaml import resolve_plain as resolve_plain
-
-# Decoding of one object; the table of kinds is gone through.
-from moorage.kube.read.decode import _KINDS as _KINDS
-from moorage.kube.read.decode import CLUSTER_SCOPED as CLUSTER_SCOPED
-from moorage.kube.read.decode import decode as decode
-from moorage.kube.read.decode import decode_as as decode_as
-from moorage.kube.read.decode import decode_kind as decode_kind
-from moorage.kube.read.decode import is_known as is_known
 
 # YAML by itself, of any value.
 from moorage.kube.read.documents import read_first as read_first

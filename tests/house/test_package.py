@@ -242,3 +242,27 @@ def test_no_machine_paths() -> None:
 )
 def test_machine_path_pattern(line: str, found: bool) -> None:
     assert (MACHINE.search(line.format("/")) is not None) == found
+
+
+def test_the_engine_knows_no_files_and_no_admission() -> None:
+    """All of its modules, imported by themselves."""
+    code = (
+        "import pkgutil, sys, moorage.engine as engine\n"
+        "for found in pkgutil.walk_packages(engine.__path__, 'moorage.engine.'):\n"
+        "    __import__(found.name)\n"
+        "print(*(name for name in sys.modules if name.startswith('moorage.')))\n"
+    )
+    loaded = run(code).stdout.split()
+    above = (
+        "kube.read",
+        "kube.admission",
+        "controllers",
+        "cluster",
+        "autoscalers",
+        "answers",
+        "sim",
+        "live",
+        "cli",
+    )
+    assert [name for name in loaded if name.startswith(tuple(f"moorage.{part}" for part in above))] == []
+    assert 0 < len([name for name in loaded if "_core" not in name]) <= 159

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import time_of
+from tests.doors.cluster import time_of
 from tests.doors.kube import seconds
 from tests.make import pod
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.doors.kube import binding
 from tests.locks import check_locked, guard
 from tests.make import pod
 from tests.store.informers.handlers import Recorder
@@ -36,8 +35,7 @@ def test_a_store() -> None:
         "patch_pod_status": lambda: one.patch_pod_status(one.get(Pod, "p", "default"), "n", ()),
         "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),
         "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
-        "silent_webhooks": one.silent_webhooks,
-        "admit": lambda: one.admit([binding(p, "n")]),
+        "had_placed_pods": one.had_placed_pods,
         "set_condition": lambda: one.set_condition([p], Condition(type="t")),
         "evict": lambda: one.evict([one.get(Pod, "q", "default")], Condition(type="t")),
         "delete": lambda: one.delete(Pod, "r", "default"),

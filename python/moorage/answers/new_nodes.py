@@ -17,6 +17,7 @@ from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.lacking_pods import awaited_pods, rollouts
+from moorage.controllers.api_server import admission_of
 from moorage.controllers.availability import Rollout, why_awaited
 from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler.schedule_pods import replica
@@ -24,7 +25,6 @@ from moorage.errors import InputError, nearest, number_of
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.store.admission import admission_of
 from moorage.table import Table, Tabular
 
 from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions

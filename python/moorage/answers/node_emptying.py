@@ -20,6 +20,7 @@ from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.amounts import compared
 from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.controllers.api_server import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Object
@@ -29,7 +30,6 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
 from moorage.store import ObjectClient
-from moorage.store.admission import admission_of
 from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from moorage.arguments import typed
 from moorage.cluster import ChangingScheduler, PodScheduler, lacking_pods
-from moorage.engine.scheduler.options import Counted, counted_pods, nodes_like, pods_of
+from moorage.cluster.given_objects import Counted, counted_pods, nodes_like, pods_of
 from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 from moorage.kube.read.python_values import Source

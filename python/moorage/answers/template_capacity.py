@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.cluster import PodScheduler
+from moorage.controllers.api_server import admission_of
 from moorage.document import Count, Document, Positive
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.engine.scheduler.cycle.results import Failure
@@ -27,7 +28,6 @@ from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
-from moorage.store.admission import admission_of
 from moorage.table import Table, Tabular
 
 from .asked_pods import (

@@ -14,8 +14,8 @@ from msgspec.structs import asdict, replace
 from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
 from moorage.kube.admission.validate_object import validate
+from moorage.kube.apiserver.decode import decode_object
 from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS, marks_of
-from moorage.kube.read.decode import decode_object
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.read.object_defaults import defaults

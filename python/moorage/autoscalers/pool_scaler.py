@@ -8,7 +8,8 @@ from functools import partial
 from itertools import chain
 
 from moorage.cluster import PodScheduler
-from moorage.engine.scheduler.options import check_sequence, pods_of
+from moorage.cluster.given_objects import pods_of
+from moorage.engine.scheduler.options import check_sequence
 from moorage.kube import Node, NodePool, Object, Pod
 from moorage.kube.model.autoscaling import KarpenterSettings
 from moorage.kube.model.cluster import now_of

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct, structs
 
 from moorage.arguments import naming
+from moorage.controllers.api_server import existing_in, policies_of
 from moorage.controllers.cluster_controllers import ClusterControllers
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, Pod
@@ -24,7 +25,6 @@ from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.store import ObjectClient, find_object
-from moorage.store.admission import existing_in, policies_of
 
 from .change import Change, with_own_uids
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from moorage.controllers.api_server import server_of
 from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
@@ -387,12 +388,12 @@ def updated(client: ObjectClient, old: Object, new: Object) -> Object:
         It does not.
     """
     if isinstance(client, ObjectStore):  # a real server asks itself
-        (new,) = client.admit([AdmissionRequest(new, "UPDATE", old)])
+        (new,) = server_of(client).admit([AdmissionRequest(new, "UPDATE", old)])
     return client.update(new)
 
 
 def delete_object(client: ObjectClient, obj: Object, grace: int | None = None) -> None:
     """Delete an object, likewise."""
     if isinstance(client, ObjectStore):
-        client.admit([deletion(obj)])
+        server_of(client).admit([deletion(obj)])
     client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from moorage.arguments import typed
 from moorage.engine.scheduler import ScheduleResult
-from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, either, located, nearest_or_known, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
@@ -44,6 +43,7 @@ from .change import (
     updated,
     workloads_named,
 )
+from .given_objects import node_like
 from .node_changes import (
     LASTING,
     add_copies,

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 
 from moorage._core.queue.entrance import CreationClock
 from moorage.controllers import ClusterControllers, PodTimes, TimesOf
+from moorage.controllers.api_server import server_of
 from moorage.controllers.cluster_controllers import KINDS
 from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.resource_claim_controller import ResourceClaimController
@@ -394,7 +395,9 @@ def _turn(store: ObjectStore, name: str) -> float:
 
 def _tell(store: ObjectStore, cluster: Cluster) -> None:
     """Give a store what is known of its objects beside them."""
-    store.siblings, store.failures, store.metrics = cluster.siblings, cluster.failures, cluster.metrics
+    store.metrics = cluster.metrics
+    server = server_of(store)
+    server.siblings, server.failures = cluster.siblings, cluster.failures
 
 
 def _complete(
@@ -412,3 +415,32 @@ def _complete(
         store.names.take(Pod.__name__, pod.namespace, pod.name)
     context.sync()
     store.names = None
+
+
+THREADS = 8
+"""Number of threads that run steps of binding cycles over an API server."""
+
+
+def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: object) -> int:
+    """Return the number of threads for binding cycles; see `Scheduler`.
+
+    Parameters
+    ----------
+    requested : int or None
+        The number that the caller requests; None for the default.
+    time : object
+        The clock or wait that the caller gave; false for none.
+
+    Raises
+    ------
+    ValueError
+        The number is negative, or threads are requested where time does not pass by itself.
+    """
+    takes_real_time = not (isinstance(cluster, Cluster) or time)
+    if requested is None:
+        return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
+    if requested < 0 or (requested and not takes_real_time):
+        raise ValueError(
+            f"binding_threads must be at least 0, and 0 with a Cluster, a clock or wait, not {requested}"
+        )
+    return requested

@@ -7,6 +7,7 @@ from dataclasses import replace as replaced
 from typing import Unpack
 
 from moorage.controllers import Rollout
+from moorage.controllers.api_server import admission_of
 from moorage.kube.model.cluster import Cluster, RefusedPod, Suspended
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
@@ -14,7 +15,6 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.read.cluster_builder import TEMPLATED, refusal_warnings
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ObjectClient, ObjectStore
-from moorage.store.admission import admission_of
 
 from .cluster_setup import SchedulerOptions
 from .pod_scheduler import PodScheduler

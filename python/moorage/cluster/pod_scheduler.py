@@ -20,15 +20,15 @@ from moorage._core.base.bracket import Bracket
 from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
 from moorage.controllers import ClusterControllers, PodTimes
+from moorage.controllers.api_server import server_of
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import default_profile, read_configuration
-from moorage.engine.scheduler.cycle.binding_cycle import threads_for
 from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
 from moorage.engine.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
-from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of, time_of
+from moorage.engine.scheduler.options import check_readable, checked
 from moorage.engine.scheduler.schedule_pods import (
     Preemption,
     bind_pods,
@@ -49,8 +49,16 @@ from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import ObjectClient, ObjectStore
 
-from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
+from .cluster_setup import (
+    ClusterOptions,
+    SchedulerOptions,
+    check_names,
+    threads_for,
+    volume_controller,
+    write_cluster,
+)
 from .examine import Examination, Feasibility, examine, first_feasible
+from .given_objects import group_like, pod_of, pods_of, time_of
 
 if TYPE_CHECKING:
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
@@ -102,6 +110,8 @@ class PodScheduler:
             self.volumes, self.metrics = volumes, context.metrics
             engine = context.rotation.engines[0]
             self.profile, self.plan, self.placer = engine.profile, engine.plan, engine.placer
+            if store is not None:
+                server_of(store)  # it admits what controllers and the scheduler write
             self.controllers: ClusterControllers | None = None
             if options.owns_store and options.controllers and store is not None:
                 now = clock if clock is not None and options.wait is None else volumes.now
@@ -457,7 +467,7 @@ class PodScheduler:
         ApiError
             The client refused a pod. Pods before it are bound, unless the client is an `ObjectStore`.
         """
-        return bind_pods(self.context, pods)
+        return bind_pods(self.context, self._placed(pods))
 
     def release(self, pods: ScheduleResult | Sequence[Source]) -> None:
         """End pods on their nodes, so that their room is free: what `schedule_pods`, `schedule_workload` or
@@ -477,7 +487,10 @@ class PodScheduler:
         ApiError
             The client refused to delete a pod.
         """
-        release_pods(self.context, pods)
+        release_pods(self.context, self._placed(pods))
+
+    def _placed(self, pods: ScheduleResult | Sequence[Source]) -> ScheduleResult | Sequence[Pod]:
+        return pods if isinstance(pods, ScheduleResult) else pods_of(self.client, pods)
 
     @typed
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:

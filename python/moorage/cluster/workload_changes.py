@@ -11,9 +11,11 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
+from moorage.controllers.api_server import server_of
 from moorage.errors import InputError, located
 from moorage.kube import Object
 from moorage.kube.admission.request import ADMIN, UserInfo, controller_account, scaling
+from moorage.kube.apiserver.decode import decode, is_known
 from moorage.kube.model.autoscaling import HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler
 from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.meta import quantity
@@ -30,7 +32,6 @@ from moorage.kube.model.workload import (
     StatefulSet,
     full_kind,
 )
-from moorage.kube.read.decode import decode, is_known
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import is_active
@@ -97,7 +98,7 @@ def scaled(client: ObjectClient, obj: Any, replicas: int, user: UserInfo = ADMIN
     if new == obj:
         return ()
     if isinstance(client, ObjectStore):
-        client.admit([scaling(obj, replicas, user)])
+        server_of(client).admit([scaling(obj, replicas, user)])
     return (client.update(new).full_name,)
 
 

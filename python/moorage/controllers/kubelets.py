@@ -24,6 +24,7 @@ from moorage.kube.workloads.ownership import (
 from moorage.store import Indexer, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
 
+from .api_server import server_of
 from .availability import TimesOf
 from .saved_fields import SavedFields
 
@@ -107,7 +108,7 @@ class Kubelets(SavedFields):
         """Return the grace period of an eviction: 0, so that the pod is gone at once, or else that of
         `grace_of` on a node that nobody hears of, where it stays, and for a pod that answers a webhook that
         fails closed, as it does so until it has stopped."""
-        is_gone = self._hears_of(pod) and not self._client.silent_webhooks().ask(pod)
+        is_gone = self._hears_of(pod) and not server_of(self._client).silent_webhooks().ask(pod)
         return 0 if is_gone else self.grace_of(pod)
 
     @property

@@ -19,9 +19,11 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
 )
+from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import NotFoundError, ObjectClient, ObjectStore, ServerError, find_object
-from moorage.store.admission import DECIDERS, POLICIES
+
+from .api_server import POLICIES, server_of
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
@@ -145,7 +147,7 @@ class ResourceClaimController:
             (name,) = self._store.names_of_new([claim])
             claim = replace(claim, metadata=replace(claim.metadata, name=name))
             request = AdmissionRequest(claim, user=controller_account("resourceclaim-controller"))
-            claim = cast("ResourceClaim", self._store.admit([request])[0])
+            claim = cast("ResourceClaim", server_of(self._store).admit([request])[0])
         return self._client.create(claim)
 
     # ---- claims of pods that are gone ----------------------------------------------------------------------

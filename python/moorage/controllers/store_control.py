@@ -29,6 +29,7 @@ from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_numb
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.workload import (
     MAX_PODS,
     ControllerRevision,
@@ -59,10 +60,10 @@ from moorage.store import (
     ObjectStore,
     find_object,
 )
-from moorage.store.admission import DECIDERS, POLICIES, admission_of
 from moorage.store.deletion import tell_why
 from moorage.store.protocol import overwrite
 
+from .api_server import POLICIES, admission_of, server_of
 from .saved_fields import SavedFields
 
 # ---- owner index -------------------------------------------------------------------------------------------
@@ -444,7 +445,7 @@ class StoreControl(SavedFields):
 
 def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
     """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
-    if why := client.failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0]):
+    if why := server_of(client).failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0]):
         admission.check(pod)  # what it says holds now
         raise RefusedError(why)
     return admission.admit(pod)

@@ -8,6 +8,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatc
 from moorage._core.base.selectors import parse_selector as parse_selector
 
 from .admission.validate_object import validate as validate
+from .apiserver.decode import decode_object as decode_object
 from .model.admission_policies import MatchResources as MatchResources
 from .model.admission_policies import MutatingAdmissionPolicy as MutatingAdmissionPolicy
 from .model.admission_policies import MutatingAdmissionPolicyBinding as MutatingAdmissionPolicyBinding
@@ -275,15 +276,14 @@ from .model.workload import StatefulSetUpdateStrategy as StatefulSetUpdateStrate
 from .model.workload import SuccessPolicy as SuccessPolicy
 from .model.workload import SuccessPolicyRule as SuccessPolicyRule
 from .model.workload import WorkloadStatus as WorkloadStatus
+from .plain import encode_object as encode_object
+from .plain import object_to_dict as object_to_dict
 from .read.cluster_builder import build_cluster as build_cluster
-from .read.decode import decode_object as decode_object
 from .read.load import load as load
 from .read.load import read_object as read_object
 from .read.object_defaults import defaults as defaults
 from .read.python_values import Source as Source
 from .read.python_values import dump as dump
-from .read.python_values import encode_object as encode_object
-from .read.python_values import object_to_dict as object_to_dict
 from .read.python_values import write as write
 from .read.python_values import write_cluster as write_cluster
 from .workloads.disruption import disruption_status as disruption_status

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import fields
 
-from .model.meta import Struct
+from .model.meta import Object, Struct
+from .model.policy import NO_STATUS, PodDisruptionBudget
 from .model.workload import PodTemplateSpec
 
 
@@ -61,3 +62,30 @@ def joined(read: Any, unread: Any) -> Any:
             return [joined(item, named.get(item.get("name"))) for item in read]
         return [joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]
     return unread if read is None else read
+
+
+def object_to_dict(obj: Object) -> dict[str, Any]:
+    """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted.
+
+    Returns
+    -------
+    dict
+        JSON object.
+    """
+    value: dict[str, Any] = plain(obj)
+    if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
+        value.setdefault("status", {})  # an empty status differs from a missing one: see `with_statuses`
+    if managers := obj.metadata.managed_fields:
+        value["metadata"]["managedFields"] = msgspec.json.decode(managers)
+    return {"apiVersion": obj.api_version, "kind": obj.kind} | value
+
+
+def encode_object(obj: Object) -> bytes:
+    """Encode an object as JSON text; the spelling of quantities is unchanged.
+
+    Returns
+    -------
+    bytes
+        JSON text.
+    """
+    return msgspec.json.encode(object_to_dict(obj))

@@ -26,7 +26,7 @@ from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.errors import InputError, MoorageError
 from moorage.kube import Pod
-from moorage.kube.read.decode import UNREADABLE, decode_kind
+from moorage.kube.apiserver.decode import UNREADABLE, decode_kind
 from moorage.store import ApiError
 from moorage.store.pod_binding import why_unreadable
 

@@ -20,8 +20,8 @@ from moorage.cluster.verbs import EVENTS
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Node, Object, Pod
 from moorage.kube.admission.validate_object import validate
+from moorage.kube.plain import object_to_dict
 from moorage.kube.read.object_defaults import default_object, priority_classes
-from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.strict_documents import Strict, parse_moment
 from moorage.kube.workloads.ownership import Names
 from moorage.store import parse_reference

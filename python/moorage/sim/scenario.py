@@ -15,10 +15,11 @@ from moorage.autoscalers.group_settings import Time
 from moorage.cluster.verbs import EVENTS
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Object, Pod, write_cluster
-from moorage.kube.read.decode import decode_object
+from moorage.kube.apiserver.decode import decode_object
+from moorage.kube.plain import object_to_dict
 from moorage.kube.read.files import source_name
 from moorage.kube.read.load import load
-from moorage.kube.read.python_values import dump_yaml, object_to_dict
+from moorage.kube.read.python_values import dump_yaml
 from moorage.kube.strict_documents import Strict, decode_part, parse_duration, read_document
 
 from .event_columns import AutoscalerSpec, Verb, checked, spec_value

@@ -9,8 +9,8 @@ from typing import Any
 from moorage.errors import MoorageError
 from moorage.kube import Object
 from moorage.kube.apiserver.conflicts import conflict_text, other_uid_text, stale_text
+from moorage.kube.apiserver.decode import CLUSTER_SCOPED
 from moorage.kube.model.meta import group_suffix, resource
-from moorage.kube.read.decode import CLUSTER_SCOPED
 
 # ---- kinds -------------------------------------------------------------------------------------------------
 #

@@ -9,11 +9,11 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
 from moorage.kube import Object
+from moorage.kube.apiserver.decode import decode_as
 from moorage.kube.apiserver.json_patch import PatchError, patched
 from moorage.kube.apiserver.merge_patch import json_text, merge_patch, strategic_merge
 from moorage.kube.apiserver.unknown_fields import struct_of
 from moorage.kube.plain import plain
-from moorage.kube.read.decode import decode_as
 
 from .errors import BadRequestError, NotFoundError, invalid, stale
 from .protocol import Patch, PatchType

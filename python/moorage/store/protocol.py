@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage.kube import LabelSelectorMatcher, Object, Pod
-from moorage.kube.read.python_values import Source
 
 from .errors import NotFoundError
+
+if TYPE_CHECKING:
+    from moorage.kube.read.python_values import Source
 
 T = TypeVar("T", bound=Object)
 

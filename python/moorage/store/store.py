@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
@@ -15,22 +15,14 @@ from msgspec.structs import force_setattr, replace
 from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
-from moorage.kube import Namespace, Object, Pod
-from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
-from moorage.kube.admission.request import AdmissionRequest, binding
-from moorage.kube.admission.siblings import Siblings
+from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition, with_condition
-from moorage.kube.model.policy import AdmissionPlugins
-from moorage.kube.model.webhooks import KINDS as WEBHOOKS
-from moorage.kube.model.workload import PriorityClass, Service
-from moorage.kube.read.load import read_one, with_defaults
-from moorage.kube.read.python_values import Source
+from moorage.kube.model.webhooks import DECIDERS
+from moorage.kube.model.workload import PriorityClass
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.ownership import Names, generated_names
-from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
 
-from .admission import DECIDERS, admitted
 from .deletion import epoch, timestamp
 from .errors import (
     BadRequestError,
@@ -47,8 +39,25 @@ from .selectors import Predicate, predicate
 from .tables import FIRST_VERSION, ObjectTable, Save, Tables
 from .watch import Changed, Followed, Watch, with_version
 
+if TYPE_CHECKING:
+    from moorage.kube.read.python_values import Source
+
+
 T = TypeVar("T", bound=Object)
 _OBJECTS = attrgetter("objects")
+
+
+class Server(Protocol):
+    """What is asked before something is written that no caller has judged: the policies of an API server."""
+
+    def admit_bindings(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
+        """Ask whether pods may be bound to nodes; a ServerError says that one may not."""
+
+    def admit_of_scheduler(self, objects: Sequence[T]) -> list[T]:
+        """Return objects as they are stored if the scheduler creates them, or raise a ServerError."""
+
+    def copy_to(self, store: ObjectStore) -> Server:
+        """Return the same for a copy of the store."""
 
 
 class ObjectStore:
@@ -76,10 +85,8 @@ class ObjectStore:
 
     Attributes
     ----------
-    siblings : Siblings
-        How new pods differ from their templates, for admission (`Cluster.siblings`).
-    failures : SeenFailures
-        Which pods the cluster could not create, for controllers (`Cluster.failures`).
+    server : Server or None
+        What a scheduler over the store gives it; a store alone has none.
     metrics : sequence of Object
         What pods and nodes used when the cluster was read (`Cluster.metrics`).
     policies_not_asked : dict of str to str
@@ -106,7 +113,7 @@ class ObjectStore:
         self._lock = FastRLock()
         forked_owners.watch(self, self._lock)
         self._changed = Changed(self._lock)
-        self.siblings, self.failures = Siblings(), SeenFailures()
+        self.server: Server | None = None
         self.metrics: Sequence[Object] = ()
         self.names: Names | None = None
         self.served_gates = DEFAULT_GATES
@@ -266,6 +273,8 @@ class ObjectStore:
 
     def _completed(self, source: Source) -> Object:
         """Return the object of a source with defaults; of its own it has no UID, and no generated name."""
+        from moorage.kube.read.load import read_one, with_defaults  # a store of objects reads nothing
+
         written, text = read_one(source)
         obj = with_defaults(written, text, self.list(PriorityClass)[0])
         meta = replace(obj.metadata, uid=written.metadata.uid, name=written.metadata.name)
@@ -503,8 +512,8 @@ class ObjectStore:
         not exist.
         """
         with self._lock:
-            if self.has(DECIDERS):
-                self.admit([binding(pod, node)])
+            if self.server is not None and self.has(DECIDERS):
+                self.server.admit_bindings([pod], [node])
             self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
 
@@ -524,40 +533,16 @@ class ObjectStore:
             As for `bind`.
         """
         with self._lock:
-            if self.has(DECIDERS):
-                self.admit(map(binding, pods, nodes))
+            if self.server is not None and self.has(DECIDERS):
+                self.server.admit_bindings(pods, nodes)
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()
 
-    def silent_webhooks(self) -> SilentWebhooks:
-        """Return the webhooks that nobody answers now."""
-        kinds = (*WEBHOOKS, Namespace, AdmissionPlugins) if self.has(WEBHOOKS) else ()
-        objects: list[Object] = [obj for kind in kinds for obj in self.list(kind)[0]]
-
-        def listed(kind: type[T], namespace: str) -> list[T]:
-            return self.list(kind, namespace)[0]
-
-        def has_run() -> bool:
-            with self._lock:
-                removed = self._tables[Pod].removed()
-                return any(pod.spec.node_name for pod in chain(self.list(Pod)[0], removed))
-
-        return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), has_run)
-
-    def admit(self, requests: Iterable[AdmissionRequest]) -> Sequence[Object]:
-        """Return the objects of requests as an API server stores them, by its quotas, policies and webhooks.
-
-        What a verb, a controller or a scheduler writes comes through here; new pods, which other steps look
-        at, too, are admitted by `admission_of`.
-
-        Raises
-        ------
-        ServerError
-            One is refused.
-        """
-        if not self.has(DECIDERS):
-            return [request.obj for request in requests]
-        return admitted(self, requests)
+    def had_placed_pods(self) -> bool:
+        """Whether a pod of the store is on a node, or was."""
+        with self._lock:
+            removed = self._tables[Pod].removed()
+            return any(pod.spec.node_name for pod in chain(self.list(Pod)[0], removed))
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""
@@ -681,7 +666,9 @@ class ObjectStore:
             The clock of the copy; that of this store by default.
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
-        copy.siblings, copy.failures, copy.metrics = self.siblings.copy(), self.failures, self.metrics
+        copy.metrics = self.metrics
+        if self.server is not None:
+            copy.server = self.server.copy_to(copy)
         copy.served_gates = self.served_gates
         copy.policies_not_asked, copy.denied = self.policies_not_asked, self.denied.copy()
         with self._lock:

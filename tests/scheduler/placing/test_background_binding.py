@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
+from tests.doors.cluster import THREADS, threads_for
 from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
-from tests.doors.engine import THREADS, schedule_one, threads_for
+from tests.doors.engine import schedule_one
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, asking, disk, waiting

@@ -23,6 +23,7 @@ from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tri
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.cluster.played_changes import PlayedChanges, has_owner_of
 from moorage.cluster.requirements import asked_by_container
+from moorage.controllers.api_server import admission_of
 from moorage.engine.framework import (
     CycleState,
     FilterPlugin,
@@ -50,7 +51,6 @@ from moorage.kube.model.workload import PodTemplateSpec
 from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
-from moorage.store.admission import admission_of
 
 from ..asked_pods import without_number
 from .examine_preemption import examine_preemption

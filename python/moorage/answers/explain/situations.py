@@ -9,12 +9,13 @@ from dataclasses import replace
 from itertools import groupby
 
 from moorage.cluster import ChangingScheduler
+from moorage.cluster.given_objects import pod_of
 from moorage.cluster.played_changes import PlayedChanges
 from moorage.cluster.pod_scheduler import PodScheduler
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler.cycle.results import ScheduleResult
 from moorage.engine.scheduler.loop import Loop, Policy
-from moorage.engine.scheduler.options import check_readable, pod_of
+from moorage.engine.scheduler.options import check_readable
 from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.kube.read.python_values import Source

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.cluster import PodScheduler
+from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.kube import Pod
@@ -18,7 +19,6 @@ from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
-from moorage.store.admission import admission_of
 
 from .device_use import HeldDevices, device_use, held_devices
 from .measured_use import MeasuredUse, counted, measured_use, usage_by_name

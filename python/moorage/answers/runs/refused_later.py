@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from moorage.controllers.api_server import admission_of, server_of
 from moorage.controllers.store_control import workloads_of
 from moorage.kube import Cluster, Namespace, Object, Pod
 from moorage.kube.admission.chain import Admission
@@ -18,7 +19,6 @@ from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.missing_pods import MAKERS, new_pod
 from moorage.kube.workloads.ownership import Workload, is_active
 from moorage.store import ObjectClient, ObjectStore
-from moorage.store.admission import admission_of
 
 from .simulation import REFUSED, REFUSED_LATER, PodsAlike, Simulation
 
@@ -60,7 +60,7 @@ def _changed(client: ObjectClient, before: Cluster) -> set[str]:
     in none."""
     known = {namespace.name for namespace in before.namespaces}
     old = _deciding([*before.others, *before.namespaces], SilentWebhooks.of_cluster(before))
-    webhooks = client.silent_webhooks() if isinstance(client, ObjectStore) else ()
+    webhooks = server_of(client).silent_webhooks() if isinstance(client, ObjectStore) else ()
     new = _deciding((obj for kind in _DECIDING for obj in client.list(kind)[0]), webhooks)
     changed = {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     return known if "" in changed else changed & known

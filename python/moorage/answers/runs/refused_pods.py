@@ -26,6 +26,7 @@ from moorage.cluster.helpful_changes import (
 )
 from moorage.cluster.played_changes import make
 from moorage.cluster.requirements import changed_field, whole, with_containers
+from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
 from moorage.errors import InputError
 from moorage.kube import Container, Deployment, LimitRange, Pod, Quantity, ResourceQuota
@@ -36,7 +37,6 @@ from moorage.kube.model.workload import DeploymentStrategy, RollingUpdateDeploym
 from moorage.kube.workloads.deployment_rollout import max_surge
 from moorage.kube.workloads.ownership import Workload, is_active
 from moorage.store import find_object, kind_named
-from moorage.store.admission import admission_of
 
 from ..scheduler import Scheduler
 from .simulation import REFUSED, PodsAlike

@@ -16,6 +16,7 @@ from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
 from moorage.cluster.node_changes import LASTING, stays
 from moorage.cluster.verbs import RequestedChange
+from moorage.controllers.api_server import server_of
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
 from moorage.controllers.kubelets import tolerated_seconds
@@ -719,7 +720,9 @@ def not_asked(
             workload = workloads.of(pod)
             named.setdefault(f"{workload.namespace}/{workload.text}", pod)
     reviewers = Reviewers(cluster).not_asked(cluster.requested, named)
-    webhooks = scheduler.client.silent_webhooks() if isinstance(scheduler.client, ObjectStore) else ()
+    webhooks = (
+        server_of(scheduler.client).silent_webhooks() if isinstance(scheduler.client, ObjectStore) else ()
+    )
     silent = {(silence.configuration.full_name, silence.webhook.name) for silence in webhooks}
     answering = [each for each in reviewers if (f"{each.kind} {each.name}", each.webhook) not in silent]
     return [*schemas_not_asked(cluster.requested), *answering]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.kube import Condition, EC2NodeClass, NodePool
-from moorage.kube.read.decode import decode
+from moorage.kube.apiserver.decode import decode
 from moorage.store import ObjectClient
 
 from ..providers.aws.ec2_instance_types import DOMAIN

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
 from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
-from moorage.kube.read.decode import decode
 
 from ..hourly_cost import UNKNOWN, HourlyCost
 from .known_labels import DOMAINS, domain_of

@@ -15,8 +15,8 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located, shorten
 from moorage.kube import NodeSelectorRequirement
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.meta import labels, quantity
-from moorage.kube.read.decode import decode
 from moorage.kube.read.files import read_text, source_name
 
 from .aws.ec2_answers import ec2_answers, refuse_other_formats

@@ -20,7 +20,6 @@ from moorage._core.devices.claims_of_pods import (
     reserved,
 )
 from moorage.kube import Pod
-from moorage.kube.admission.request import SCHEDULER, AdmissionRequest
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.pod import PodExtendedResourceClaimStatus
 from moorage.kube.model.resource_claims import (
@@ -29,6 +28,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.plain import plain
 from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
@@ -199,10 +199,10 @@ class ClaimWriter:
             replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
             for claim, name in zip(claims, names, strict=True)
         ]
-        requests = [AdmissionRequest(claim, user=SCHEDULER) for claim in named]
-        admitted = cast("list[ResourceClaim]", store.admit(requests))
-        store.create_many(admitted)
-        return admitted
+        if store.server is not None and store.has(DECIDERS):
+            named = store.server.admit_of_scheduler(named)
+        store.create_many(named)
+        return named
 
     def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, without its finalizer.

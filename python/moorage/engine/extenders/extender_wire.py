@@ -13,8 +13,8 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from moorage.errors import ExtenderError
+from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.kube.model.meta import Int64
-from moorage.kube.read.decode import UNREADABLE
 
 from ..framework.configuration import go_structs
 from ..framework.configuration.types import Part

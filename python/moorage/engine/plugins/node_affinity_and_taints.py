@@ -23,9 +23,9 @@ from moorage._core.state.declared_features import required_features
 from moorage._core.state.pod_spec import pinned_node
 from moorage.engine import framework as fwk
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec, Taint
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.model import pod as pod_objects
 from moorage.kube.model.pod import Affinity
-from moorage.kube.read.decode import decode
 from moorage.lazy import lazy_attribute
 
 from ..framework import in_tree_plugins

@@ -10,9 +10,9 @@ from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
 from moorage.kube import LabelSelectorMatcher, Node, Pod
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import TopologySpreadConstraint
-from moorage.kube.read.decode import decode
 from moorage.lazy import lazy_attribute
 
 from ..framework.events import (

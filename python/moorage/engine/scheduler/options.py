@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from numbers import Real
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from moorage._core.decide.bulk_operations import check_new
-from moorage._core.queue.entrance import CreationClock
 from moorage._core.state.cluster_state import ClusterState
-from moorage.arguments import naming
 from moorage.errors import ClockError, InputError
-from moorage.kube.model.cluster import Cluster, newest_timestamp, seconds
 from moorage.kube.model.meta import Object
-from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.pod_group import AnyGroup
-from moorage.kube.model.workload import PriorityClass
-from moorage.kube.read.load import read_object
-from moorage.kube.read.python_values import Source, is_path, is_single
 from moorage.kube.releases import FeatureGates
 from moorage.kube.releases import feature_gates as all_gates
-from moorage.store import ObjectClient
 from moorage.store.pod_binding import why_unreadable
-from moorage.store.selectors import parse_reference
 
 from ..framework.configuration import KubeSchedulerConfiguration
 from ..framework.plugin_registry import Registry
@@ -159,28 +148,8 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
     return now
 
 
-def time_of(cluster: Cluster | None) -> CreationClock:
-    """Return a clock that shows when the newest object of a cluster was created, until time passes in it.
-
-    An object without a timestamp that is created in a store of this time is at least as new as all others.
-
-    Parameters
-    ----------
-    cluster : Cluster or None
-        None for a store that others write to as well, whose pods set the clock as they come.
-    """
-    clock, newest = CreationClock(seconds), None if cluster is None else newest_timestamp(cluster)
-    clock.now = 0.0 if newest is None else seconds(newest)
-    return clock
-
-
 # ---- check arguments ---------------------------------------------------------------------------------------
 # Checks of the pods that callers pass, and of quantities in pods and nodes that nobody has checked.
-
-_PODS = frozenset({Pod})
-
-Counted = Source | tuple[Source, int]
-"""A pod, or a pod and how many of it."""
 
 
 def check_readable(objects: Iterable[Object]) -> None:
@@ -209,34 +178,6 @@ def check_pod(pod: object, name: str = "pod") -> None:
         raise TypeError(f"{name} must be a Pod, not {type(pod).__name__}")
 
 
-def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
-    """Return a pod that a caller passes, read as by `load` if it is none of moorage's objects.
-
-    Returns
-    -------
-    Pod
-        With the API server's defaults.
-
-    Raises
-    ------
-    InputError
-        `load` would refuse it, or there is not exactly one.
-    TypeError
-        It is no pod.
-    """
-    if not isinstance(pod, Object):
-        try:
-            with naming(name):
-                pod = read_object(pod, classes=client.list(PriorityClass)[0])
-        except InputError as error:
-            if not isinstance(pod, str) or error.message != "no such file":
-                raise
-            wanted = "give the pod itself, such as scheduler.pods.pending[key], or its manifest"
-            raise InputError(f"no such file; {wanted}", source=error.source) from None
-    check_pod(pod, name)
-    return cast("Pod", pod)
-
-
 def check_sequence(pods: object) -> None:
     """Check the type of pods that a caller passes.
 
@@ -247,125 +188,6 @@ def check_sequence(pods: object) -> None:
     """
     if not isinstance(pods, Sequence) or isinstance(pods, str | bytes):
         raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
-
-
-def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
-    """Return the pods that a caller passes; see `pod_of`.
-
-    Returns
-    -------
-    sequence of Pod
-        The sequence itself where all are pods.
-
-    Raises
-    ------
-    InputError, TypeError
-        As for `pod_of`.
-    """
-    # Only types are compared, as a call with one pod takes a few microseconds as a whole.
-    if isinstance(pods, list | tuple) and _PODS.issuperset(map(type, pods)):
-        return cast("Sequence[Pod]", pods)
-    check_sequence(pods)
-    if not isinstance(pods, list | tuple):
-        return cast("Sequence[Pod]", pods)
-    return [pod_of(client, pod, "pods") for pod in pods]
-
-
-def counted_pods(
-    client: ObjectClient, given: Counted | Sequence[Counted], name: str
-) -> list[Pod | tuple[Pod, int]]:
-    """Return the pods that a caller passes, each with its number where there is one; see `pod_of`.
-
-    Parameters
-    ----------
-    given : pod, (pod, int), or sequence of these
-        A pod is a Pod, a dict, a text, or anything else that `load` reads.
-
-    Returns
-    -------
-    list of Pod or (Pod, int)
-        Numbers are not checked.
-
-    Raises
-    ------
-    InputError, TypeError
-        As for `pod_of`.
-    """
-    is_one = is_single(given) or _is_counted(given)
-    listed = [cast("Counted", given)] if is_one else list(cast("Sequence[Counted]", given))
-    return [
-        (pod_of(client, listed_pod[0], name), listed_pod[1])
-        if _is_counted(listed_pod)
-        else pod_of(client, cast("Source", listed_pod), name)
-        for listed_pod in listed
-    ]
-
-
-def _is_counted(value: object) -> TypeGuard[tuple[Source, int]]:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int | float)
-
-
-def node_like(like: Source) -> str | Node:
-    """Return the name of a node, or a template of one that a caller passes.
-
-    Parameters
-    ----------
-    like : str, Node, dict, text, or anything else that `load` reads
-        A string in one line that is no JSON is a name.
-
-    Raises
-    ------
-    InputError
-        `load` would refuse it, there is not exactly one, or it is no node.
-    TypeError
-        It is nothing that `load` reads.
-    """
-    is_name = isinstance(like, str) and is_path(like)
-    with naming("like"):
-        return cast("str", like) if is_name else read_object(like, Node)
-
-
-def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
-    """Return the names of nodes, or the templates of some, that a caller passes; see `node_like`.
-
-    Raises
-    ------
-    InputError, TypeError
-        As for `node_like`.
-    """
-    listed = cast("Sequence[Source]", [like] if is_single(like) else like)
-    return [node_like(node) for node in listed]
-
-
-def group_like(client: ObjectClient, group: Source) -> AnyGroup:
-    """Return a group that a caller passes or names, read as by `load` if it is none of moorage's objects.
-
-    Parameters
-    ----------
-    client : ObjectClient
-        Has the groups that a name may mean.
-    group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
-        Or a reference, such as ``podgroup/train``.
-
-    Raises
-    ------
-    InputError
-        `load` would refuse it, or there is not exactly one.
-    NotFoundError
-        There is no group of this name.
-    TypeError
-        It is no group.
-    """
-    if isinstance(group, str):
-        with suppress(InputError):
-            kind, namespace, name = parse_reference(group)
-            if issubclass(kind, AnyGroup):
-                group = client.get(kind, name, namespace)
-    with naming("pod_group"):
-        read = group if isinstance(group, Object) else read_object(group)
-    if not isinstance(read, AnyGroup):
-        raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(read).__name__}")
-    return read
 
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:

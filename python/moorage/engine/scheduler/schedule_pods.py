@@ -19,7 +19,6 @@ from moorage._core.preempt.preemptor import Evictions
 from moorage.errors import CacheError, MoorageError
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup
-from moorage.kube.read.python_values import Source
 from moorage.store import ObjectStore, find_object
 
 from ..framework.preempt_handle import budgets_of
@@ -33,7 +32,7 @@ from .cycle.engine import Engine
 from .cycle.results import Decision, Failure, ScheduleResult, after_binding
 from .group_attempt import GroupResult
 from .loop import finish_binding
-from .options import check_pod, check_pods, check_readable, pods_of
+from .options import check_pod, check_pods, check_readable
 from .place import APART, SEGMENTS, WHOLE_CYCLE, Placing
 from .place_group import ignored_topologies, place_group
 from .scheduler_state import SchedulerState
@@ -578,7 +577,7 @@ def schedule_workload(
 # ---- placed pods -------------------------------------------------------------------------------------------
 # What becomes of pods that a caller has had placed: they are bound, or leave their nodes.
 
-Placed = ScheduleResult | Sequence[Source]
+Placed = ScheduleResult | Sequence[Pod]
 """A result, of which the placed pods are meant, or pods."""
 
 
@@ -620,7 +619,7 @@ def _known(context: SchedulerState, placed: Placed) -> list[Pod]:
         They are no pods, or the result is of a run.
     """
     if not isinstance(placed, ScheduleResult):
-        pods = list(pods_of(context.client, placed))
+        pods = list(placed)
     elif placed.batch is None:
         raise TypeError("a run has bound its pods: pass those that you mean")
     else:

@@ -18,12 +18,12 @@ import msgspec
 
 from moorage.errors import InputError
 
+from ..apiserver.decode import CLUSTER_SCOPED, is_json
 from ..apiserver.struct_tables import planned_parts, read_table
 from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import joined
-from ..read.decode import CLUSTER_SCOPED, is_json
 from ..releases import ALWAYS, DEFAULT_GATES, Condition, FeatureGates
 from .field_checks import (
     GATED,

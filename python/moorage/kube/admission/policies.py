@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, shorten
 
+from ..apiserver.decode import decode
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod, PodSpec, Toleration
 from ..model.policy import LimitRange, RuntimeClass, Scheduler
 from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
-from ..read.decode import decode
 from ..read.object_defaults import other_preemption_policy, priority_fields
 from ..releases import DEFAULT_GATES, EXTENDED_RESOURCE_TOLERATION, FeatureGates
 from ..workloads.ownership import Workload, Workloads

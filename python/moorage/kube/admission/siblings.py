@@ -246,6 +246,10 @@ class TemplateDifference(NamedTuple):
         ]
 
 
+def _made_by_none(objects: Sequence[Object], pod: Pod) -> tuple[Pod, ...]:
+    return ()
+
+
 class Siblings:
     """Knows the pods of a cluster as it was read, and how they differ from their templates.
 
@@ -268,7 +272,7 @@ class Siblings:
         pods: Iterable[Pod] = (),
         objects: Sequence[Object] = (),
         before: Mapping[str, Object] | None = None,
-        as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = lambda *_: (),
+        as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = _made_by_none,
     ) -> None:
         self._as_each_makes_it = as_each_makes_it
         self._pods, self._objects, self._before = pods, objects, before or {}

@@ -15,6 +15,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
+from ..apiserver.decode import CLUSTER_SCOPED
 from ..apiserver.unknown_fields import KARPENTER
 from ..model.meta import (
     DNS_LABEL,
@@ -32,7 +33,6 @@ from ..model.meta import (
 )
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
 from ..model.workload import CustomObject
-from ..read.decode import CLUSTER_SCOPED
 
 # ---- gated operators ---------------------------------------------------------------------------------------
 #

@@ -15,10 +15,10 @@ from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct
 from ..model.pod import Pod
 from ..model.workload import CustomObject
 from ..plain import plain
-from ..read.decode import decode, decode_as, to_v1
 from ..read.object_defaults import missing_tolerations
 from ..workloads.custom_objects import read_custom
 from ..workloads.ownership import stable_uid
+from .decode import decode, decode_as, to_v1
 from .hidden_texts import hidden_kept
 from .merge_patch import (
     DIRECTIVE,

@@ -21,10 +21,9 @@ from ..model.meta import LAST_APPLIED, Object, Struct
 from ..model.pod import Pod
 from ..model.storage import PersistentVolume
 from ..model.workload import ControllerRevision
-from ..plain import plain
-from ..read.decode import UNREADABLE, decode_as
+from ..plain import object_to_dict, plain
 from ..read.object_defaults import decoded_revision
-from ..read.python_values import object_to_dict
+from .decode import UNREADABLE, decode_as
 from .unknown_fields import LISTS, MAPS, fields_of
 from .unread_fields import HIDDEN, POD_SPEC
 

@@ -17,9 +17,9 @@ from moorage.errors import InputError, nearest, shorten
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.workload import full_kind
-from ..read.decode import decode, is_json
 from ..read.object_defaults import default_namespace
 from ..releases import DEFAULT_GATES, FeatureGates
+from .decode import decode, is_json
 from .unknown_fields import (
     ANY,
     EVERY,

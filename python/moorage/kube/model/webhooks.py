@@ -12,7 +12,9 @@ from .admission_policies import (
     NamedExpression,
     ResourceRule,
 )
+from .admission_policies import KINDS as POLICIES
 from .meta import LabelSelector, Object, Struct
+from .policy import ResourceQuota
 
 
 class RuleWithOperations(Struct, frozen=True):
@@ -79,3 +81,6 @@ class MutatingWebhookConfiguration(Object, frozen=True):
 
 KINDS = (ValidatingWebhookConfiguration, MutatingWebhookConfiguration)
 """The kinds of this module that files are decoded to."""
+
+DECIDERS: tuple[type[Object], ...] = (*KINDS, *POLICIES, ResourceQuota)
+"""The kinds without which everything that a controller or a scheduler writes is admitted."""

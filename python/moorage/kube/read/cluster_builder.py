@@ -19,6 +19,7 @@ from ..admission.chain import NewPods, is_new
 from ..admission.resource_quotas import without_counted_usage
 from ..admission.siblings import Siblings
 from ..admission.validate_object import validate
+from ..apiserver.decode import versions_gone
 from ..apiserver.overlay import ListedTwiceError, Overlay, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
 from ..model.admission_policies import MutatingAdmissionPolicy
@@ -57,7 +58,6 @@ from ..workloads.kind_table import AT_TIMES, POLICY_GROUPS, is_not_read
 from ..workloads.ownership import FINISHED, Names, PodIndex, has_made_up_uid
 from ..workloads.seen_failures import SeenFailures
 from ..workloads.stateful_pods import ephemeral_claims
-from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, other_priority, priority_classes, with_class
 from .recognize_templates import recognize_templates, shown_classes
 

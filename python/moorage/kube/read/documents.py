@@ -17,8 +17,8 @@ import msgspec
 
 from moorage.errors import InputError, NoManifestError, shorten
 
+from ..apiserver.decode import UNREADABLE, is_json
 from .block_yaml import MAX_DEPTH, UnplacedError, read_block_style, resolve_plain
-from .decode import UNREADABLE, is_json
 from .files import YAML_SUFFIXES, has_suffix
 
 if TYPE_CHECKING:

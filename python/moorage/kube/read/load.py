@@ -11,6 +11,7 @@ from typing import Literal, TypeVar, get_args, overload
 
 from moorage.errors import InputError, shorten
 
+from ..apiserver.decode import versions_gone
 from ..apiserver.overlay import key_of
 from ..apiserver.refusals import (
     STORED,
@@ -42,7 +43,6 @@ from ..workloads.ownership import Names
 from .change_cluster import ClusterChange
 from .cluster_builder import WORKLOADS, build_cluster, check_object, check_priority, skipped_warnings
 from .deciding_release import deciding_release
-from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source

@@ -11,6 +11,7 @@ from moorage._core.base.fields import SpecMemo
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
+from ..apiserver.decode import CLUSTER_SCOPED, decode_template
 from ..model.autoscaling import Budget, NodePool
 from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
 from ..model.node import Namespace, Node
@@ -59,7 +60,6 @@ from ..model.workload import (
     StatefulSet,
 )
 from ..workloads.ownership import Names, stable_uid
-from .decode import CLUSTER_SCOPED, decode_template
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S", bound=Struct)

@@ -10,6 +10,7 @@ import msgspec
 
 from moorage.errors import InputError
 
+from ..apiserver.decode import UNREADABLE, is_json
 from ..model.admission_policies import (
     MutatingAdmissionPolicy,
     PolicyParameter,
@@ -17,7 +18,6 @@ from ..model.admission_policies import (
 )
 from ..model.meta import Object, ObjectMeta
 from ..workloads.custom_objects import metadata_of
-from .decode import UNREADABLE, is_json
 
 _MOST = 4 << 20
 """Number of bytes of objects that wait."""

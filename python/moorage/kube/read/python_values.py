@@ -12,46 +12,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard
 
-import msgspec
-
 from moorage.errors import InputError, shorten
 
 from ..model.cluster import Cluster
 from ..model.meta import Object
-from ..model.policy import NO_STATUS, PodDisruptionBudget
-from ..plain import plain
+from ..plain import encode_object, object_to_dict
 from .files import YAML_SUFFIXES, has_suffix
 
 # ---- write -------------------------------------------------------------------------------------------------
 #
 # Writes objects as Kubernetes JSON and YAML.
-
-
-def object_to_dict(obj: Object) -> dict[str, Any]:
-    """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted.
-
-    Returns
-    -------
-    dict
-        JSON object.
-    """
-    value: dict[str, Any] = plain(obj)
-    if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
-        value.setdefault("status", {})  # an empty status differs from a missing one: see `with_statuses`
-    if managers := obj.metadata.managed_fields:
-        value["metadata"]["managedFields"] = msgspec.json.decode(managers)
-    return {"apiVersion": obj.api_version, "kind": obj.kind} | value
-
-
-def encode_object(obj: Object) -> bytes:
-    """Encode an object as JSON text; the spelling of quantities is unchanged.
-
-    Returns
-    -------
-    bytes
-        JSON text.
-    """
-    return msgspec.json.encode(object_to_dict(obj))
 
 
 def dump_yaml(value: Any) -> str:

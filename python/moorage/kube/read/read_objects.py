@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, NoManifestError, NoObjectError, examples, shorten
 from moorage.notes import RoutineNote
 
+from ..apiserver.decode import Head, decode, decode_kind, is_json, is_known
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
     FieldValidation,
@@ -39,7 +40,6 @@ from ..workloads.custom_objects import makes_pods, metadata_of, read_custom
 from ..workloads.deployment_rollout import is_simulated
 from ..workloads.seen_failures import KINDS as EVENTS
 from ..workloads.seen_failures import FailedCreates, Touched
-from .decode import Head, decode, decode_kind, is_json, is_known
 from .documents import (
     KIND,
     PEEK,

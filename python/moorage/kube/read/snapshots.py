@@ -16,13 +16,13 @@ import msgspec
 
 from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
 
+from ..apiserver.decode import Document, decode, decode_as, is_json
 from ..model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, KarpenterSettings
 from ..model.meta import Object, ObjectMeta
 from ..model.policy import AdmissionPlugins
 from ..model.workload import Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
-from .decode import Document, decode, decode_as, is_json
 from .documents import TABLE
 
 SIMULATOR_KINDS = {

@@ -7,8 +7,8 @@ from typing import Annotated
 from moorage.errors import InputError
 
 from ..admission.validate_object import validate
+from ..apiserver.decode import Document, decode
 from ..model.meta import Object, QuantityLike, Resources, Struct, each, quantity
-from .decode import Document, decode
 
 _Usage = Annotated[dict[str, QuantityLike] | None, each(quantity)]
 GROUP_VERSION = "metrics.k8s.io/v1beta1"

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 
+from ..apiserver.decode import decode
 from ..model.meta import Int64, Object, ObjectMeta, whole_number
 from ..model.node import Node
 from ..model.pod import Pod, PodSpec
 from ..model.workload import MAX_PODS, CustomObject, full_kind
-from ..read.decode import decode
 from .daemon_pods import daemon_tolerations, should_run
 from .kind_rules import Count, Find, Group, KindRule, TemplatePart, Values, map_of, number_of, picked
 from .kind_table import rule_of

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 
-from ..model.cluster import Cluster
 from ..model.meta import Object, OwnerReference, share
 from ..model.pod import Pod
 from ..model.policy import ALWAYS_ALLOW, NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from ..model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from .ownership import is_active, is_healthy, refers_to
+
+if TYPE_CHECKING:
+    from ..model.cluster import Cluster
 
 Scalable: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet
 SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)

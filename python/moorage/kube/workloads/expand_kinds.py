@@ -14,13 +14,13 @@ from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.notes import RoutineNote
 
 from ..admission.validate_object import validate
+from ..apiserver.decode import Head, decode, decode_kind, is_known
 from ..apiserver.unknown_fields import check_kind
 from ..model.cluster import UNKNOWN, LeftOut, PodAdditions, Suspended
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
 from ..model.workload import MAX_PODS, CustomObject, Job
-from ..read.decode import Head, decode, decode_kind, is_known
 from .custom_objects import (
     counted,
     digest_of,

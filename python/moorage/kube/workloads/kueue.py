@@ -15,12 +15,12 @@ from moorage._core.base.selectors import find_intolerable_taint, pod_matches_nod
 from moorage.errors import located
 
 from ..admission.validate_object import with_limits_requested
+from ..apiserver.decode import decode
 from ..model.cluster import PodAdditions
 from ..model.meta import ObjectMeta, Struct, whole_number
 from ..model.node import Node, Taint
 from ..model.pod import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration
 from ..model.workload import Job
-from ..read.decode import decode
 from .kind_rules import Find, Values, map_of, maps_of
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..apiserver.decode import is_known
 from ..model.meta import Object, OwnerReference
 from ..model.pod import Pod
 from ..model.workload import CustomObject, DaemonSet, Job, PodTemplateSpec, full_kind
-from ..read.decode import is_known
 
 # ---- naming ------------------------------------------------------------------------------------------------
 #

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError
 
+from ..apiserver.decode import decode
 from ..model.meta import Condition, Object, ObjectMeta, with_condition
 from ..model.node import Namespace
 from ..model.pod import Pod
 from ..model.policy import LimitRange, ResourceQuota
 from ..model.workload import Deployment, PodTemplateSpec
-from ..read.decode import decode
 from ..read.object_defaults import default_namespace
 from .missing_pods import BY_CONTROLLERS, MAKERS
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from moorage.kube import Object, ObjectMeta, Pod
 from moorage.kube.apiserver.merge_patch import merge_difference
-from moorage.kube.plain import plain
+from moorage.kube.plain import object_to_dict, plain
 from moorage.kube.read.load import read_one
-from moorage.kube.read.python_values import Source, object_to_dict
+from moorage.kube.read.python_values import Source
 from moorage.store.errors import (
     ApiError,
     BadRequestError,

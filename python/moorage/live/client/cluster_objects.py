@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import Namespace, Node, Object, Pod
+from moorage.kube.apiserver.decode import UNREADABLE, Head, decode, decode_as, is_known
 from moorage.kube.model.meta import LAST_APPLIED, resource
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.workload import ControllerRevision
-from moorage.kube.plain import plain
-from moorage.kube.read.decode import UNREADABLE, Head, decode, decode_as, is_known
+from moorage.kube.plain import object_to_dict, plain
 from moorage.kube.read.object_defaults import decoded_revision
-from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.read.snapshots import read_server_version
 from moorage.kube.workloads.seen_failures import FAILED_CREATE, FailedCreates
 from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, ServerError, structs

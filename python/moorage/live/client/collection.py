@@ -11,8 +11,8 @@ import msgspec
 
 from moorage.errors import InputError
 from moorage.kube import Node, Object, Pod
+from moorage.kube.apiserver.decode import UNREADABLE, Head, decode_kind
 from moorage.kube.model.meta import Struct, plural
-from moorage.kube.read.decode import UNREADABLE, Head, decode_kind
 from moorage.kube.read.parts_reader import PartsReader
 from moorage.store.errors import (
     ApiError,

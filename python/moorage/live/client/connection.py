@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 import msgspec
 
-from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.store.errors import (
     AlreadyExistsError,
     ApiError,

@@ -14,7 +14,7 @@ import msgspec
 
 from moorage.errors import InputError
 from moorage.kube import Resources
-from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.kube.read.files import read_file, source_name
 
 from .trace_builder import GPU_MODEL, TraceBuilder, csv_rows, heading, lines, list_of, map_of, number_of

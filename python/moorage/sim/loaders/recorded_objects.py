@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import Node, Object, Pod, Taint
-from moorage.kube.read.decode import UNREADABLE, decode_object, is_known
+from moorage.kube.apiserver.decode import UNREADABLE, decode_object, is_known
+from moorage.kube.plain import object_to_dict
 from moorage.kube.read.documents import read_yaml
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.read.object_defaults import NOT_READY, default_namespace
-from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.workloads.ownership import FINISHED
 
 from ..event_columns import Verb, reference_of

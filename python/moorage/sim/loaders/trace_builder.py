@@ -27,9 +27,9 @@ from moorage.kube import (
     PodSpec,
     Resources,
 )
+from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.kube.model.node import HOSTNAME, NodeStatus
 from moorage.kube.model.pod import Affinity, NodeAffinity, ResourceRequirements
-from moorage.kube.read.decode import UNREADABLE
 from moorage.kube.read.files import A_FOLDER, source_name
 
 from ..event_columns import Verb

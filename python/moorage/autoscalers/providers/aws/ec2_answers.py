@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from moorage.errors import InputError, located, shorten
-from moorage.kube.read.decode import decode
+from moorage.kube.apiserver.decode import decode
 from moorage.kube.strict_documents import parse_moment
 
 from ..prices import read_price

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import field
 
 from moorage.kube import EC2NodeClass
-from moorage.kube.read.decode import decode
+from moorage.kube.apiserver.decode import decode
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 from moorage.engine.framework.configuration import types
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.kube.go_texts import SECOND, go_json
-from moorage.kube.read.files import read_file, source_name
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
 
@@ -224,6 +223,11 @@ def load_configuration(
     with located(ValueError, path="featureGates"):
         gates = all_gates(feature_gates)
     if isinstance(source, str | PathLike):
+        from moorage.kube.read.files import (  # a program without files has no use for it
+            read_file,
+            source_name,
+        )
+
         file = fspath(source)
         name = name or source_name(file)
         source = read_file(file)

@@ -22,7 +22,6 @@ from moorage.engine.framework.handle import AT_ONCE, FrameworkHandle
 from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.framework.waiting_pods import NEVER, Ended, PodInPreBind, StatusSteps, WaitingPod
 from moorage.errors import CacheError
-from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod
 from moorage.store import ObjectClient, ObjectStore
 from moorage.store.deletion import timestamp
@@ -37,34 +36,6 @@ Step = float | Ended[Status | None]
 """Seconds until the next step of a binding cycle, or how it has ended."""
 Beside = Callable[[Pod, Callable[[], Step]], futures.Future[Step]]
 """Has a step of the binding cycle of a pod run by a thread."""
-
-THREADS = 8
-"""Number of threads that run steps of binding cycles over an API server."""
-
-
-def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: object) -> int:
-    """Return the number of threads for binding cycles; see `Scheduler`.
-
-    Parameters
-    ----------
-    requested : int or None
-        The number that the caller requests; None for the default.
-    time : object
-        The clock or wait that the caller gave; false for none.
-
-    Raises
-    ------
-    ValueError
-        The number is negative, or threads are requested where time does not pass by itself.
-    """
-    takes_real_time = not (isinstance(cluster, Cluster) or time)
-    if requested is None:
-        return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
-    if requested < 0 or (requested and not takes_real_time):
-        raise ValueError(
-            f"binding_threads must be at least 0, and 0 with a Cluster, a clock or wait, not {requested}"
-        )
-    return requested
 
 
 class Started(Struct, frozen=True):

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from ...apiserver.decode import decode
 from ...model.admission_policies import MatchResources
-from ...read.decode import decode
 from ...workloads.kind_rules import map_of
 from ..field_checks import Json
 from ..rules.scheduling_rules import selects

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from moorage.errors import InputError
 
+from ...apiserver.decode import decode_kind
 from ...apiserver.refusals import refused_object
 from ...cel.cel_errors import NotKnownError
 from ...model.admission_policies import (
@@ -27,7 +28,6 @@ from ...model.meta import Object
 from ...model.node import Namespace
 from ...model.pod import Pod
 from ...plain import plain
-from ...read.decode import decode_kind
 from ...read.object_defaults import default_object, other_priority, priority_classes
 from ...workloads.ownership import Names
 from ..built_in_plugins import ServiceAccounts, switched_plugins

@@ -9,10 +9,10 @@ import msgspec
 
 from moorage.errors import InputError
 
+from ...apiserver.decode import is_json
 from ...apiserver.refusals import refused_object
 from ...apiserver.unknown_fields import struct_of
 from ...model.cluster import Cluster, RefusedObject
-from ...read.decode import is_json
 from ..request import ADMIN, user_of
 from .mutating_policies import ServerPanicError
 from .policy_matching import PolicyRequest

@@ -12,10 +12,10 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
+from ...apiserver.decode import decode
 from ...go_texts import go_json
 from ...model.meta import is_native
 from ...model.pod import Pod, PodSpec
-from ...read.decode import decode
 from ..field_checks import (
     GATED,
     HEADER,

@@ -8,8 +8,8 @@ from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 
+from ...apiserver.decode import decode
 from ...model.meta import LabelSelector
-from ...read.decode import decode
 from ..field_checks import (
     Fault,
     Json,

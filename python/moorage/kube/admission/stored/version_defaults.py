@@ -15,12 +15,12 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 
+from ...apiserver.decode import decode
 from ...apiserver.struct_tables import default_lines, planned_parts
 from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
 from ...model.meta import in_thousandths
 from ...model.pod import Pod
-from ...read.decode import decode
 from ...read.object_defaults import default_pod_spec
 from ...releases import DEFAULT_GATES, Condition, FeatureGates
 from ..field_checks import Json, part, parts

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 
-from ..apiserver.unread_fields import unread_text, unread_type
 from ..model import node, pod, pod_group, resource_claims, storage
 from ..model.admission_policies import KINDS as ADMISSION_POLICY_KINDS
 from ..model.autoscaling import KARPENTER_KINDS
@@ -29,6 +28,7 @@ from ..model.resource_slices import KINDS as SLICE_KINDS
 from ..model.webhooks import KINDS as WEBHOOK_KINDS
 from ..model.workload import KINDS as WORKLOAD_KINDS
 from ..model.workload import OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
+from .unread_fields import unread_text, unread_type
 
 # ---- resource versions -------------------------------------------------------------------------------------
 #

@@ -1,0 +1,157 @@
+"""Who decides about the requests to a store: the admission of an API server, of the objects that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, cast
+
+from moorage.kube import Namespace, Object, Pod
+from moorage.kube.admission.chain import Admission, Existing
+from moorage.kube.admission.policies import OWNERS
+from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
+from moorage.kube.admission.request import ADMIN, SCHEDULER, AdmissionRequest, binding, user_of
+from moorage.kube.admission.siblings import Siblings
+from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
+from moorage.kube.model.admission_policies import PolicyParameter
+from moorage.kube.model.autoscaling import VerticalPodAutoscaler
+from moorage.kube.model.cluster import Cluster
+from moorage.kube.model.node import ServiceAccount
+from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
+from moorage.kube.model.storage import StorageClass
+from moorage.kube.model.webhooks import DECIDERS
+from moorage.kube.model.webhooks import KINDS as WEBHOOKS
+from moorage.kube.model.workload import PriorityClass, Service
+from moorage.kube.releases import DEFAULT_GATES
+from moorage.kube.workloads.seen_failures import SeenFailures
+from moorage.store import ObjectClient, ObjectStore
+from moorage.store.errors import ServerError, is_namespaced, structs
+
+POLICIES: tuple[type[Object], ...] = (
+    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
+    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
+    *(*ADMISSION_POLICIES, PolicyParameter),
+)
+
+T = TypeVar("T", bound=Object)
+
+
+class ApiServer:
+    """What an API server knows beside the objects of its store, and how it admits requests.
+
+    Attributes
+    ----------
+    siblings : Siblings
+        How new pods differ from their templates (`Cluster.siblings`).
+    failures : SeenFailures
+        Which pods the cluster could not create, for controllers (`Cluster.failures`).
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.siblings, self.failures = Siblings(), SeenFailures()
+
+    def copy_to(self, store: ObjectStore) -> ApiServer:
+        """Return the same for a copy of the store."""
+        copy = ApiServer(store)
+        copy.siblings, copy.failures = self.siblings.copy(), self.failures
+        return copy
+
+    def silent_webhooks(self) -> SilentWebhooks:
+        """Return the webhooks that nobody answers now."""
+        store = self._store
+        kinds = (*WEBHOOKS, Namespace, AdmissionPlugins) if store.has(WEBHOOKS) else ()
+        objects: list[Object] = [obj for kind in kinds for obj in store.list(kind)[0]]
+
+        def listed(kind: type[T], namespace: str) -> list[T]:
+            return store.list(kind, namespace)[0]
+
+        return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), store.had_placed_pods)
+
+    def admit_bindings(self, pods: Iterable[Pod], nodes: Iterable[str]) -> None:
+        """Ask whether pods may be bound to nodes.
+
+        Raises
+        ------
+        ServerError
+            A binding is refused.
+        """
+        self.admit(map(binding, pods, nodes))
+
+    def admit_of_scheduler(self, objects: Iterable[T]) -> list[T]:
+        """Return objects as the scheduler would create them; see `admit`."""
+        return cast("list[T]", self.admit(AdmissionRequest(obj, user=SCHEDULER) for obj in objects))
+
+    def admit(self, requests: Iterable[AdmissionRequest]) -> list[Object]:
+        """Return the objects of requests as an API server stores them, by its quotas, policies and webhooks.
+
+        Raises
+        ------
+        ServerError
+            It refuses one.
+        """
+        if not self._store.has(DECIDERS):
+            return [request.obj for request in requests]
+        admission, out = admission_of(self._store), list[Object]()
+        users = map(user_of, self._store.list(AdmissionPlugins)[0])
+        admin = next(filter(None, users), ADMIN)
+        for request in requests:
+            if request.user is ADMIN:
+                request = replace(request, user=admin)
+            answer = admission.answer(request)
+            if answer.obj is None:
+                raise ServerError(str(answer.refusal))
+            out.append(answer.obj)
+        return out
+
+
+def server_of(store: ObjectStore) -> ApiServer:
+    """Return the API server of a store."""
+    if not isinstance(store.server, ApiServer):
+        store.server = ApiServer(store)
+    return store.server
+
+
+def policies_of(client: ObjectClient) -> list[Object]:
+    """Return what admission looks at in a store, beside its pods and the objects that quotas count."""
+    return [obj for kind in POLICIES for obj in client.list(kind)[0]]
+
+
+def existing_in(client: ObjectClient) -> Existing:
+    """Return what the quotas of a store count, and the webhooks that nobody answers."""
+    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
+    return Existing(
+        lambda namespace: client.list(Pod, namespace)[0],
+        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+        server_of(client).silent_webhooks() if isinstance(client, ObjectStore) else None,
+    )
+
+
+def admission_of(client: ObjectClient, has_webhooks: bool = True, before: Cluster | None = None) -> Admission:
+    """Return the admission of the API server for the pods of a store. With webhooks, new pods of workloads
+    differ from their templates as those did with which the cluster was read, and those webhooks refuse that
+    nobody answers.
+
+    Parameters
+    ----------
+    before : Cluster, optional
+        Whose policies and webhooks count; by default those of the store do.
+    """
+    policies, existing = policies_of(client), existing_in(client)
+    if before is not None:
+        options = [obj for obj in policies if isinstance(obj, AdmissionPlugins)]
+        policies = [*before.others, *before.namespaces, *options]
+        existing = existing._replace(webhooks=SilentWebhooks.of_cluster(before))
+    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
+        policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
+    store = client if isinstance(client, ObjectStore) else None
+    admission = Admission(
+        policies,
+        *(existing if has_webhooks else existing._replace(webhooks=None)),
+        server_of(store).siblings if has_webhooks and store is not None else None,
+        lambda: DEFAULT_GATES if store is None else store.served_gates,
+    )
+    if admission.policies is not None and store is not None:
+        admission.policies.not_known = store.policies_not_asked
+    return admission

@@ -62,7 +62,8 @@ def parse_duration(text: str) -> int:
     ValueError
         The text is malformed; the message is Go's.
     """
-    invalid = ValueError(f"time: invalid duration {quote(text)}")
+    shown = _in_bytes(text)
+    invalid = ValueError(f"time: invalid duration {shown}")
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -76,9 +77,9 @@ def parse_duration(text: str) -> int:
             raise invalid
         unit = match[3]
         if not unit:
-            raise ValueError(f"time: missing unit in duration {quote(text)}")
+            raise ValueError(f"time: missing unit in duration {shown}")
         if unit not in _UNITS:
-            raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+            raise ValueError(f"time: unknown unit {_in_bytes(unit)} in duration {shown}")
         total += _nanoseconds(match[1] or "0", match[2] or "", _UNITS[unit])
         if total > _LIMIT:
             raise invalid
@@ -86,6 +87,17 @@ def parse_duration(text: str) -> int:
     if total == _LIMIT and not negative:
         raise invalid
     return -total if negative else total
+
+
+def _in_bytes(text: str) -> str:
+    """Quote a string as Go's ``time`` does: what is no printable ASCII is shown byte by byte."""
+    return f'"{"".join(map(_shown, text.encode()))}"'
+
+
+def _shown(byte: int) -> str:
+    if byte < 0x20 or byte >= 0x80:
+        return f"\\x{byte:02x}"
+    return f"\\{chr(byte)}" if chr(byte) in '"\\' else chr(byte)
 
 
 def _nanoseconds(whole: str, fraction: str, unit: int) -> int:

@@ -348,7 +348,7 @@ def effective(
     """Return the effective configuration as a JSON value, in the form of the conformance vectors.
 
     Each profile lists the plugins of every extension point in order, for ``score`` and ``placementScore``
-    with weights. Arguments are those of plugins that have an args struct, also of one that is not enabled.
+    with weights. Arguments are those of plugins of the registry, also of one that is not enabled.
 
     Parameters
     ----------
@@ -375,13 +375,16 @@ def effective(
         "delayCacheUntilActive": configuration.delay_cache_until_active,
         "leaderElect": configuration.leader_election.leader_elect,
         **({"extenders": extenders} if extenders else {}),
-        "profiles": [_profile(profile, args, release) for profile, args in profiles],
+        "profiles": [
+            _profile(profile, {name: value for name, value in args.items() if name in registry}, release)
+            for profile, args in profiles
+        ],
     }
 
 
 def _profile(profile: ProfilePlugins, args: dict[str, Any], release: Release) -> dict[str, Any]:
     percentage = profile.percentage_of_nodes_to_score
-    args = {name: write(value) for name, value in args.items() if isinstance(value, types.Typed)}
+    args = {name: write(value) if isinstance(value, types.Typed) else value for name, value in args.items()}
     points = [point for point in sorted(POINTS) if point not in missing_points(release)]
     return {
         "schedulerName": profile.scheduler_name,

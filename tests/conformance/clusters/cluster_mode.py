@@ -210,7 +210,7 @@ def _attached(record: Json, answer: Answer) -> Iterator[str]:
 def _verdict(record: Json, expected: dict[Key, Pods], answer: Answer, refused: int) -> Iterator[str]:
     """Compare what ``moorage check`` counts, and its exit code."""
     failed = refused + sum(
-        pods.waiting.total() + pods.lacking + pods.held.total() for pods in expected.values()
+        pods.waiting.total() + pods.lacking + pods.held.total() + pods.ended for pods in expected.values()
     )
     ours = answer.failed - answer.stay
     if failed != ours:

@@ -43,6 +43,8 @@ class Pods:
     lacking: int = 0
     refusals: set[str] = field(default_factory=set)
     held: Counter[str] = field(default_factory=Counter)
+    ended: int = 0
+    """Pods that a drain took, and whose Job, or index of it, fails with them."""
 
     def counts(self) -> tuple[int, int, int, int]:
         """Pods that stayed, that are new, that wait for a node, and that could not be made."""
@@ -127,11 +129,43 @@ def made_by_cluster(record: Json) -> dict[Key, Pods]:
         for (space, name), item in after[kind].items():
             lacking = max(0, _wanted(item) - active[space, kind, name])
             found[_workload(space, kind, name, after)].lacking += lacking
+    for at, ended in _ended_with_jobs(record, after["Job"]).items():
+        found[at].ended = ended
     for event in record["events"]:
         if event["type"] == "Warning" and event["reason"] in ("FailedCreate", "FailedDaemonPod"):
             key = _workload(event["namespace"], event["kind"], event["name"], after)
             found[key].refusals.add(refusal(event["message"]))
     return found
+
+
+def _ended_with_jobs(record: Json, jobs: dict[Key, Json]) -> Counter[Key]:
+    """How many pods a drain has evicted, with which their Job fails, or an index of it, by Job."""
+    evicted = {
+        match[1]
+        for one in record["kubectl"]
+        if one["action"] == "drain"
+        for match in re.finditer(r"^pod/(\S+) evicted$", one["stdout"], re.MULTILINE)
+    }
+    ended = Counter[Key]()
+    for pod in record["dump"]["items"]:
+        owner, meta = controller(pod), pod["metadata"]
+        if pod["kind"] != "Pod" or meta["name"] not in evicted or owner is None or owner["kind"] != "Job":
+            continue
+        job = jobs.get((meta["namespace"], owner["name"]))
+        index = meta.get("annotations", {}).get("batch.kubernetes.io/job-completion-index", "")
+        if job and (_is_failed(job) or int(index or -1) in _failed_indexes(job)):
+            ended[meta["namespace"], f"job/{owner['name']}"] += 1
+    return ended
+
+
+def _is_failed(job: Json) -> bool:
+    conditions = job["status"].get("conditions", [])
+    return any(one["type"] == "Failed" and one["status"] == "True" for one in conditions)
+
+
+def _failed_indexes(job: Json) -> set[int]:
+    spans = (one.split("-") for one in job["status"].get("failedIndexes", "").split(",") if one)
+    return {index for one in spans for index in range(int(one[0]), int(one[-1]) + 1)}
 
 
 def refused_changes(record: Json) -> list[str]:
@@ -213,6 +247,5 @@ def _wanted(item: Json) -> int:
     wanted = int(spec.get("parallelism", 1))
     if spec.get("completions") is None:
         return wanted
-    spans = (one.split("-") for one in status.get("failedIndexes", "").split(",") if one)
-    lost = sum(int(one[-1]) - int(one[0]) + 1 for one in spans)
+    lost = len(_failed_indexes(item))
     return min(wanted, int(spec["completions"]) - int(status.get("succeeded", 0)) - lost)

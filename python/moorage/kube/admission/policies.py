@@ -276,6 +276,8 @@ class PriorityPlugin(NewPodPlugin):
         spec, name = pod.spec, pod.spec.priority_class_name
         if spec.priority is None and name and name not in self._classes:
             raise NotAdmittedError(f"no PriorityClass with name {name} was found")
+        if spec.priority == 0 and not name:  # as templates that were read when no class was the default
+            spec = replace(spec, priority=None)
         spec = replace(spec, **priority_fields(spec, self._classes))
         if (refusal := other_preemption_policy(spec, self._classes)) is not None:
             raise NotAdmittedError(refusal)

@@ -366,7 +366,10 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
     """Decode a value with nulls, or explain the error."""
     value: Any = None
     try:
-        value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
+        given = msgspec.json.decode(document) if is_json(document) else document
+        with suppress(msgspec.ValidationError):  # a list of texts
+            return msgspec.convert(_without_nulls(given, {}), type_)
+        value = _without_nulls(given, "")
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as last:
         if value is None and is_json(document):  # a number was too large to be parsed
@@ -378,15 +381,18 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
         raise InputError(message, path=path) from None
 
 
-def _without_nulls(value: Any, zero: str | None = None) -> Any:
-    """A copy without null entries of maps; in a map of plain values `zero` replaces them."""
+def _without_nulls(value: Any, item_zero: Any, zero: str | None = None) -> Any:
+    """A copy without null entries of maps; in a map of plain values `zero` replaces them, and in lists
+    `item_zero`, as Go does."""
     if isinstance(value, dict):
         return {
-            key: zero if item is None else _without_nulls(item, _MAP_ZERO.get(key))
+            key: zero if item is None else _without_nulls(item, item_zero, _MAP_ZERO.get(key))
             for key, item in value.items()
             if item is not None or zero is not None
         }
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [item_zero if item is None else _without_nulls(item, item_zero) for item in value]
+    return value
 
 
 def _explain(error: str, value: Any) -> tuple[str, str]:

@@ -151,6 +151,9 @@ def as_checked(value: Json, kind: str) -> Json:
 _KUBELET = 10250
 
 
+_NOT_EXTERNAL = "may not be set for ExternalName services"
+
+
 def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     kind, ports = spec.get("type") or "ClusterIP", parts(spec, "ports")
     addresses = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
@@ -159,7 +162,10 @@ def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.ports", required())
     if kind == "ExternalName":
         if addresses:
-            yield Fault(f"{path}.clusterIPs", forbidden("may not be set for ExternalName services"))
+            yield Fault(f"{path}.clusterIPs", forbidden(_NOT_EXTERNAL))
+        for field in ("ipFamilies", "ipFamilyPolicy"):
+            if spec.get(field):
+                yield Fault(f"{path}.{field}", forbidden(_NOT_EXTERNAL))
         name = str(spec.get("externalName") or "").removesuffix(".")
         if name:
             yield from format_causes("dns1123Subdomain", name, f"{path}.externalName")
@@ -429,8 +435,12 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if version.count("/") > 1:
         why = f"unexpected GroupVersion string: {version}"
         yield Fault(f"{field}.apiVersion", invalid(version, why))
-    elif not version.partition("/")[1] and version != "v1":
+    elif not version.partition("/")[1] and ref.get("kind") != "ReplicationController":
         yield Fault(f"{field}.apiVersion", invalid(version, "apiVersion must specify API group"))
+    share = spec.get("targetCPUUtilizationPercentage")  # of autoscaling/v1, in which it is the first metric
+    if isinstance(share, int) and share < 1:
+        field = f"{path}.metrics[0].resource.target.averageUtilization"
+        yield Fault(field, invalid(share, "must be greater than 0"))
     for at, metric in enumerate(parts(spec, "metrics")):
         yield from _metric_errors(metric, f"{path}.metrics[{at}]")
     for which in ("scaleUp", "scaleDown"):

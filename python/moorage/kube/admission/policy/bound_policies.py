@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from ...cel.cel_errors import NotKnownError
-from ...cel.values import ANY, BOOL
+from ...cel.values import BOOL
 from ...model.admission_policies import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
 from ...model.meta import Object
 from ..field_checks import Json
@@ -105,7 +105,7 @@ def _of_meta(value: Json, name: str) -> str:
 S = TypeVar("S", bound=PolicySpec)
 
 
-BOOLS = (BOOL, ANY)
+BOOLS = (BOOL,)
 
 
 class PolicyBinding(NamedTuple):

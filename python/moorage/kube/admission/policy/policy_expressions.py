@@ -34,6 +34,7 @@ from ...cel.values import (
     BOOL,
     DYN,
     INT,
+    NULL,
     STRING,
     TIMESTAMP,
     CelType,
@@ -161,8 +162,9 @@ class Program(NamedTuple):
 class _WrongTypeError(CompileError):
     """The result of an expression has a type that it may not have."""
 
-    def __init__(self, results: Sequence[CelType]) -> None:
-        Exception.__init__(self, f"must evaluate to {results[0]}")
+    def __init__(self, results: Sequence[CelType], found: CelType) -> None:
+        name = found.name if found == NULL else found
+        Exception.__init__(self, f"must evaluate to {results[0]} but got {name}")
         self.problems = []
 
 
@@ -185,7 +187,7 @@ def compile_text(text: str, environment: Environment, results: tuple[CelType, ..
         checker = TypeChecker(text, _functions(), environment.names(), environment.fields)
         result = checker.check(root)
         if results and result not in results:
-            raise _WrongTypeError(results)
+            raise _WrongTypeError(results, result)
         if problems := literal_problems(root, checker.final):
             raise CompileError(text, problems)
         begin_work()

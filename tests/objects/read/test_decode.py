@@ -129,7 +129,6 @@ def test_the_kind_decides_about_the_type(document: Any, type_: type) -> None:
             {"kind": "Pod", "spec": {"overhead": {"cpu": 1, "memory": [1]}}},
             "spec.overhead[memory]: expected number or string, got list",
         ),
-        ({"kind": "Pod", "spec": {"containers": [None]}}, "spec.containers[0]: expected map, got null"),
     ],
 )
 def test_an_error_names_object_and_field(document: Any, message: str) -> None:

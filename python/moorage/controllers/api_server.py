@@ -51,6 +51,7 @@ class ApiServer:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self.siblings, self.failures = Siblings(), SeenFailures()
+        self._kept: tuple[list[object], Admission] | None = None  # what it reads, and the admission
 
     def copy_to(self, store: ObjectStore) -> ApiServer:
         """Return the same for a copy of the store."""
@@ -77,7 +78,8 @@ class ApiServer:
         ServerError
             A binding is refused.
         """
-        self.admit(map(binding, pods, nodes))
+        if self._store.has((*WEBHOOKS, *ADMISSION_POLICIES)):  # quotas count no bindings
+            self.admit(map(binding, pods, nodes))
 
     def admit_of_scheduler(self, objects: Iterable[T]) -> list[T]:
         """Return objects as the scheduler would create them; see `admit`."""
@@ -93,7 +95,7 @@ class ApiServer:
         """
         if not self._store.has(DECIDERS):
             return [request.obj for request in requests]
-        admission, out = admission_of(self._store), list[Object]()
+        admission, out = self._admission(), list[Object]()
         users = map(user_of, self._store.list(AdmissionPlugins)[0])
         admin = next(filter(None, users), ADMIN)
         for request in requests:
@@ -104,6 +106,15 @@ class ApiServer:
                 raise ServerError(str(answer.refusal))
             out.append(answer.obj)
         return out
+
+    def _admission(self) -> Admission:
+        """Return the admission of the store now: the last one, if what it reads is as it was."""
+        if self._store.has((ResourceQuota, VerticalPodAutoscaler, *WEBHOOKS)):  # these read other objects
+            return admission_of(self._store)
+        read = [self.siblings, *policies_of(self._store)]
+        if self._kept is None or self._kept[0] != read:
+            self._kept = read, admission_of(self._store)
+        return self._kept[1]
 
 
 def server_of(store: ObjectStore) -> ApiServer:

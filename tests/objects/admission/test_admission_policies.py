@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.doors.kube import (
     Parameters,
     PolicyRequest,
@@ -13,6 +14,7 @@ from tests.doors.kube import (
 )
 
 import moorage as mo
+from moorage.store import ServerError
 
 Json = dict[str, Any]
 
@@ -107,3 +109,26 @@ def test_a_variable_is_there_before_it_is_read() -> None:
     variables = [{"name": "x", "expression": "object.metadata.name"}]
     for expression in ("has(variables.x)", "variables.?x.orValue('') == object.metadata.name"):
         assert _denied(_policies(expression, OF_PODS, variables=variables), POD) == []
+
+
+def test_the_policies_of_the_moment_decide_about_each_request() -> None:
+    api = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+    constraints = {"resourceRules": [rule]}
+    validations = [{"expression": "object.target.name != 'a'", "message": "not a"}]
+    spec = {"containers": [{"name": "c"}]}
+    objects: list[Json] = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec} for name in ("p", "q")
+    ]
+    policy: Json = {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "v"}}
+    policy["spec"] = {"matchConstraints": constraints, "validations": validations}
+    bound: Json = {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "b"}}
+    bound["spec"] = {"policyName": "v", "validationActions": ["Deny"]}
+    client = mo.Scheduler(mo.load([*objects, policy, bound])).client
+    p, q = client.list(mo.Pod)[0]
+    for _ in range(2):
+        with pytest.raises(ServerError, match="denied request: not a"):
+            client.bind(p, "a")
+    client.bind(p, "b")
+    client.delete("ValidatingAdmissionPolicyBinding", "b")
+    client.bind(q, "a")

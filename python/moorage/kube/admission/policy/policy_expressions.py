@@ -162,8 +162,8 @@ class Program(NamedTuple):
 class _WrongTypeError(CompileError):
     """The result of an expression has a type that it may not have."""
 
-    def __init__(self, results: Sequence[CelType], found: CelType) -> None:
-        name = found.name if found == NULL else found
+    def __init__(self, results: Sequence[CelType], given: CelType) -> None:
+        name = given.name if given == NULL else given
         Exception.__init__(self, f"must evaluate to {results[0]} but got {name}")
         self.problems = []
 

@@ -266,3 +266,45 @@ def test_the_engine_knows_no_files_and_no_admission() -> None:
     )
     assert [name for name in loaded if name.startswith(tuple(f"moorage.{part}" for part in above))] == []
     assert 0 < len([name for name in loaded if "_core" not in name]) <= 159
+
+
+HIDDEN = (
+    "kube.cel.parser",
+    "engine.extenders",
+    "engine.scheduler.scheduler_metrics",
+    "autoscalers",
+    "sim",
+    "live",
+    "cli",
+)
+"""Parts without which plain pods are placed."""
+
+
+def test_plain_pods_do_without_other_parts() -> None:
+    """The smallest program of a builder runs where these cannot be imported, and loads few modules."""
+    objects = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "status": {"allocatable": {"pods": "9"}},
+        }
+    ]
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    objects += [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{at}"}, "spec": spec} for at in range(9)
+    ]
+    code = f"""
+import sys
+class Hide:
+    def find_spec(name, path=None, target=None):
+        if name.startswith({tuple(f"moorage.{part}" for part in HIDDEN)}):
+            raise ImportError(name)
+sys.meta_path.insert(0, Hide)
+import moorage as mo
+placed = mo.Scheduler(mo.load({objects})).run().placements
+print(len(placed), sum(name.startswith("moorage") and "_core" not in name for name in sys.modules))
+"""
+    placed, modules = map(int, run(code).stdout.split())
+    assert placed == 9
+    assert modules <= 218, "more is loaded than before"

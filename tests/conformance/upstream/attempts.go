@@ -70,6 +70,8 @@ func newAttempts(ctx context.Context, scenario M) *attempts {
 		}
 		return false, nil, nil
 	})
+	a.writes = newWrites(M{})
+	a.client.PrependReactor("*", "resourceclaims", a.writeClaim)
 	a.client.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		act := action.(clienttesting.PatchActionImpl)
 		old := a.podGroup(act.GetNamespace(), act.GetName()).DeepCopy()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 )
 
 func runConfiguration(ctx context.Context, text string, result M) {
@@ -59,6 +60,7 @@ func runConfiguration(ctx context.Context, text string, result M) {
 	for _, name := range []string{"parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "extenders"} {
 		put(effective, name, written[name])
 	}
+	registry := plugins.NewInTreeRegistry()
 	profiles := []any{}
 	for i, p := range written["profiles"].([]any) {
 		given := p.(M)
@@ -67,16 +69,16 @@ func runConfiguration(ctx context.Context, text string, result M) {
 		args := M{}
 		for _, one := range given["pluginConfig"].([]any) {
 			name := one.(M)["name"].(string)
-			if given, ok := one.(M)["args"].(M); ok && given["kind"] == name+"Args" {
+			if given, ok := one.(M)["args"]; ok && registry[name] != nil {
 				args[name] = given
 			}
 		}
 		put(made, "args", args)
 		points := M{}
-		plugins := reflect.ValueOf(sched.Profiles[cfg.Profiles[i].SchedulerName].ListPlugins()).Elem()
-		for at := range plugins.NumField() {
-			set, ok := plugins.Field(at).Interface().(config.PluginSet)
-			name := plugins.Type().Field(at).Name
+		enabled := reflect.ValueOf(sched.Profiles[cfg.Profiles[i].SchedulerName].ListPlugins()).Elem()
+		for at := range enabled.NumField() {
+			set, ok := enabled.Field(at).Interface().(config.PluginSet)
+			name := enabled.Type().Field(at).Name
 			name = strings.ToLower(name[:1]) + name[1:]
 			list := []any{}
 			for _, one := range set.Enabled {

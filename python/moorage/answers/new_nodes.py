@@ -533,7 +533,9 @@ class _NodeCountSearch:
         if not self._are_queued:
             return self._place_in_order(arrived) | self._place_in_order(pods)
         result = self._scheduler.run()
-        left = {pod.key: AWAITS for pod in pods if pod.key not in result.placements}
+        stored = self._scheduler.pods.indexer.get_many(keys_of(pods))  # None: a rollout has removed it
+        there = [pod for pod, now in zip(pods, stored, strict=True) if now is not None]
+        left = {pod.key: AWAITS for pod in there if pod.key not in result.placements}
         left |= {key: failure.search_message for key, failure in result.unschedulable.items()}
         left |= {pod.key: why_awaited(pod) for pod in awaited_pods(self._scheduler)}  # they come after others
         return left | {eviction.by: EVICTS for eviction in result.evicted.values()}
@@ -577,7 +579,7 @@ class _NodeCountSearch:
                     continue
                 with scheduler.transaction():
                     _, arrived = self._add(1, template)
-                    gains.append(len(left) - len(self._place(arrived, rest)))
+                    gains.append(len(left.keys() - self._place(arrived, rest).keys()))
         return gains
 
     def _shrink(self, counts: list[int], least: int, costs: Sequence[float] = ()) -> None:

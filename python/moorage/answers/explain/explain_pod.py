@@ -110,7 +110,7 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
         pods = _pods_of(client, Workload(namespace, kind.__name__, name))
         if pods:
             return min(pods, key=lambda pod: pod.spec.node_name != "")
-        raise
+        raise NotFoundError(f"{text}: there is no such workload with a pod") from None
 
 
 def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:

@@ -384,9 +384,14 @@ def test_a_pod_precedes_a_workload_of_that_name() -> None:
     assert one.ask.explain("deploy/web").pod.key == "deploy/web"
 
 
-@pytest.mark.parametrize("name", ["deploy/web", "nothing/web", "web", "pod/web", "deploy/n/web"])
+ABSENT = dict.fromkeys(("nothing/web", "web", "pod/web"), 'pods "web" not found')
+ABSENT |= {"deploy/web": "deploy/web: there is no such workload"}
+ABSENT |= {"deploy/n/web": "deploy/n/web: there is no such workload with a pod"}
+
+
+@pytest.mark.parametrize("name", ABSENT)
 def test_a_name_that_nothing_has(name: str) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError, match=f"^{ABSENT[name]}"):
         scheduler(node("a")).ask.explain(name)
 
 

@@ -1,8 +1,8 @@
-"""What belongs together: values by a key."""
+"""What belongs together: values by a key, and counts in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -15,3 +15,8 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts in descending order, equal ones by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from moorage.errors import first_of
+from moorage.grouped import by_count
 from moorage.kube import Pod
 
 from .explain.explain_document import ChangeDocument, ExplainedPods, ExplanationDocument
@@ -316,7 +317,7 @@ class PendingCause(Struct):
     @property
     def workloads(self) -> str:
         """The workloads with the most pods."""
-        named = sorted(self.by_workload.items(), key=lambda item: (-item[1], item[0]))
+        named = by_count(self.by_workload).items()
         texts = [f"{name} ({count:,})" if count > 1 else name for name, count in named]
         return first_of(texts, WORKLOADS)
 

@@ -18,7 +18,7 @@ from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.ownership import FINISHED, is_healthy
+from moorage.kube.workloads.ownership import FINISHED, controller_of, is_healthy
 from moorage.store import find_object
 
 from .asked_pods import FIXED, as_template, checked_needs, node_verdicts
@@ -234,15 +234,10 @@ class _Predecessors:
 
     def take(self, new: Pod) -> Pod | None:
         """Return the pod in whose place one comes, once; None if there is none."""
-        owner = self._owner(new)
+        owner = controller_of(new)
         same = [old for old in self._left.values() if old.key == new.key]
-        same += [old for old in self._left.values() if owner is not None and self._owner(old) == owner]
+        same += [old for old in self._left.values() if owner is not None and controller_of(old) == owner]
         return self._left.pop(same[0].metadata.uid) if same else None
-
-    @staticmethod
-    def _owner(pod: Pod) -> tuple[str, str, str] | None:
-        owner = pod.metadata.controller()
-        return None if owner is None else (pod.namespace, owner.kind, owner.name)
 
 
 def fits_nowhere_else(scheduler: PodScheduler, pod: Pod) -> bool:

@@ -23,6 +23,7 @@ from moorage.engine.scheduler.cycle.results import Failure
 from moorage.engine.scheduler.options import check_readable
 from moorage.engine.scheduler.schedule_pods import MOST, replica, schedule_workload
 from moorage.errors import InputError
+from moorage.grouped import by_count
 from moorage.kube import group_of
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
@@ -577,14 +578,10 @@ def _binding(scheduler: PodScheduler, pod: Pod, label: str) -> tuple[Binding, ..
             counts.update(dict.fromkeys(verdicts.statuses[kind].reasons, n))
         rows = verdicts.rows[values == value].tolist()
         missing = Counter(text for row in rows for text in devices.get(row, ()))
-        reasons = _by_count(counts)
+        reasons = by_count(counts)
         lacking = next(filter(None, map(resource_of, reasons)), "")
-        out.append(Binding(names[value] or "", len(rows), lacking, reasons, _by_count(missing)))
+        out.append(Binding(names[value] or "", len(rows), lacking, reasons, by_count(missing)))
     return tuple(sorted(out, key=lambda each: each.value))
-
-
-def _by_count(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _missing_devices(scheduler: PodScheduler, pod: Pod) -> dict[int, list[str]]:

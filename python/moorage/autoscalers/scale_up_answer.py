@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from moorage.document import Amount, Count, Document, Positive
 from moorage.errors import number_of
+from moorage.grouped import by_count
 from moorage.kube import Object
 from moorage.table import Table, Tabular
 
@@ -299,9 +300,7 @@ def kinds_of(nodes: Iterable[NewNode], names_pools: bool = False) -> str:
     counts = Counter(
         node.kind + f" of NodePool {node.pool}" * (names_pools and node.by == KARPENTER) for node in nodes
     )
-    return ", ".join(
-        f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    )
+    return ", ".join(f"{count} {kind}" for kind, count in by_count(counts).items())
 
 
 def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:

@@ -11,6 +11,7 @@ from moorage.engine.framework import CycleState, PreFilterRun, Status, StatusErr
 from moorage.engine.preemption.default_preemption import Evaluator, FoundCandidates, preemption_plugins
 from moorage.engine.preemption.dry_run import Candidate, Choice, pick_one_node
 from moorage.engine.scheduler.cycle.engine import Engine
+from moorage.grouped import by_count
 from moorage.kube.model.pod import Pod
 
 
@@ -44,7 +45,7 @@ class PreemptionExamination(Struct, frozen=True):
         """Return the number of nodes per reason why eviction does not help there; the most frequent reason
         first."""
         counts = Counter(reason for status in self.dry_run.rejected.values() for reason in status.reasons)
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return by_count(counts)
 
 
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:

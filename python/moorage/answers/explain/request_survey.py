@@ -26,6 +26,7 @@ from moorage.engine.devices.device_properties import (
     possible_amounts,
     tolerates_taints,
 )
+from moorage.grouped import by_count
 from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
@@ -300,11 +301,10 @@ class DeviceSurvey:
             holders = {holder.key: holder for each in held for holder in self._holders.get(each.id, ())}
             counts.update(holders.keys())
             claims |= holders
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
             [
                 DeviceHolder(key, tuple([user.name for user in claims[key].status.reserved_for]), number)
-                for key, number in ordered
+                for key, number in by_count(counts).items()
             ]
         )
 

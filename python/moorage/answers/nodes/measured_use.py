@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, UnsetType
 
-from moorage._core.base.quantity import Quantity, parse
+from moorage._core.base.quantity import parse
 from moorage._core.base.resources import ZERO
 from moorage.cluster import PodScheduler
+from moorage.cluster.requirements import whole
 from moorage.document import Count, Document
 from moorage.errors import examples
 from moorage.kube import Node, Object, Pod
@@ -32,11 +33,6 @@ class MeasuredUse(Document, frozen=True):
 Usage = Mapping[str, Mapping[str, int]]
 
 
-def counted(name: str, amount: Quantity) -> int:
-    """Return an amount as documents have it: cpu in millicores."""
-    return amount.milli_value() if name == "cpu" else amount.value()
-
-
 def usage_by_name(scheduler: PodScheduler) -> Usage:
     """Return what pods and nodes use by resource, as far as there are metrics, by ``Kind namespace/name``."""
     usage: dict[str, dict[str, int]] = {}
@@ -46,7 +42,7 @@ def usage_by_name(scheduler: PodScheduler) -> Usage:
         parts = usages_of(metrics)
         names = {name for part in parts for name in part}
         amounts = {name: sum((parse(part.get(name, 0)) for part in parts), ZERO) for name in names}
-        usage[of] = {name: counted(name, amount) for name, amount in sorted(amounts.items())}
+        usage[of] = {name: whole(name, amount) for name, amount in sorted(amounts.items())}
     return usage
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from moorage.cluster import PodScheduler
+from moorage.cluster.requirements import whole
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, no_label
@@ -21,7 +22,7 @@ from moorage.kube.workloads.ownership import Workload
 
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers
-from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
+from .measured_use import MeasuredUse, measured_use, usage_by_name
 from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 
 # ---- groups of nodes by a label; zone, region, type and pool have short names ------------------------------
@@ -251,7 +252,7 @@ class _Rooms:
         for row in rows:
             for pod in self.scheduler.cache.state.pods_of(row):
                 for name, amount in pod_limits(pod).items():
-                    limits[name] += counted(name, amount)
+                    limits[name] += whole(name, amount)
         return {name: limits[name] for name in names if name in limits}
 
     def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:

@@ -61,19 +61,13 @@ class NodeUse(Struct, dict=True):
         return float(_percent(self.requested[resource].sum(), self.allocatable[resource].sum()))
 
 
-def current_use(scheduler: PodScheduler, by: str = "") -> NodeUse:
-    """Read the use of nodes.
-
-    Parameters
-    ----------
-    by : str, optional
-        The label of pools.
-    """
+def current_use(scheduler: PodScheduler) -> NodeUse:
+    """Read the use of nodes."""
     rows = np.asarray(scheduler.context.view_rows())
     table = scheduler.table
     nodes = [table.objects[row] for row in rows]
     used = {label for node in nodes for label in node.metadata.labels}
-    labels = grouping_labels(lambda label: label in used, by)
+    labels = grouping_labels(lambda label: label in used)
     names = in_shown_order(table.allocatable)
     requested = {name: np.asarray(table.requested[name][rows], np.int64) for name in names}
     allocatable = {name: np.asarray(table.allocatable[name][rows], np.int64) for name in names}

@@ -11,17 +11,17 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.cluster import PodScheduler
+from moorage.cluster.requirements import whole
 from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.kube import Pod
 from moorage.kube.admission.pod_requests import pod_limits
-from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
 
 from .device_use import HeldDevices, device_use, held_devices
-from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
+from .measured_use import MeasuredUse, measured_use, usage_by_name
 from .node_room import rows_of
 from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 
@@ -127,7 +127,7 @@ class _Totals:
 
 
 def _requested(pod: Pod) -> tuple[str, dict[str, int]]:
-    return pod.full_name, {name: counted(name, amount) for name, amount in pod_requests(pod).items()}
+    return pod.full_name, {name: whole(name, amount) for name, amount in pod_requests(pod).items()}
 
 
 def namespace_use(
@@ -145,7 +145,12 @@ def namespace_use(
     return [
         NamespaceUse(
             name=name,
-            quotas=tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
+            quotas=tuple(
+                [
+                    Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
+                    for quota in admission.quotas_of(name)
+                ]
+            ),
             **totals.of(pods[name], devices.get(name, ())),
         )
         for name in sorted(names)
@@ -188,13 +193,9 @@ def workload_use(
     return sorted(uses, key=lambda use: (-share(use), use.namespace, use.workload))
 
 
-def _use_of(quota: QuotaUsage) -> Quota:
-    return Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
-
-
 def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, int]:
     total: dict[str, Quantity] = {}
     for amounts_of_pod in amounts:
         for name, amount in amounts_of_pod.items():
             total[name] = total.get(name, ZERO) + amount
-    return {name: counted(name, amount) for name, amount in sorted(total.items())}
+    return {name: whole(name, amount) for name, amount in sorted(total.items())}

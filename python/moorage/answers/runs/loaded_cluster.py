@@ -387,16 +387,13 @@ class LoadedCluster:
         refused = {pod.pod.key for pod in scheduler.ask.refused_pods()}
         return [waiting.pod for waiting in awaited if waiting.pod.key not in refused]
 
-    def _written_workloads(
-        self, scheduler: Scheduler, version: str = ""
-    ) -> Collection[tuple[str, str]] | None:
-        """Return kind and key of the workloads that were written since the beginning, or since a version, or
-        that have, or had, something that was; of all DaemonSets if nodes were. None stands for all."""
-        version = version or self._version
+    def _written_workloads(self, scheduler: Scheduler) -> Collection[tuple[str, str]] | None:
+        """Return kind and key of the workloads that were written since the beginning, or that have, or had,
+        something that was; of all DaemonSets if nodes were. None stands for all."""
         written = set[tuple[str, str]]()
         kinds: tuple[type[Object], ...] = (Pod, ControllerRevision, *WORKLOADS)
         for kind in kinds:
-            events = _events(scheduler, kind, version)
+            events = _events(scheduler, kind, self._version)
             if events is None:
                 return None
             for obj in chain.from_iterable((event.object, event.old) for event in events):
@@ -405,7 +402,7 @@ class LoadedCluster:
         written |= {
             owner for replica_set in sets if replica_set is not None for owner in _owner_of(replica_set)
         }
-        if _events(scheduler, Node, version) != []:
+        if _events(scheduler, Node, self._version) != []:
             daemon_sets: list[DaemonSet] = scheduler.client.list(DaemonSet)[0]
             written |= {(daemon_set.kind, daemon_set.key) for daemon_set in daemon_sets}
         return written

@@ -33,7 +33,7 @@ from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import InputError, examples, number_of, with_hint
-from moorage.grouped import grouped
+from moorage.grouped import by_count, grouped
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod, PriorityClass
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -59,7 +59,7 @@ from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
 from ..homeless_pods import why_lost
 from ..scheduler import Scheduler
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
-from .summary import Summary, by_count, summarize
+from .summary import Summary, summarize
 
 if TYPE_CHECKING:
     from .coming_nodes import ComingNodes, ScaleUpReport

@@ -13,6 +13,7 @@ from moorage._core.base.resources import ZERO
 from moorage.cluster.amounts import held_by, readable
 from moorage.document import Count, Document
 from moorage.errors import first_of, located, number_of
+from moorage.grouped import by_count
 from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
@@ -41,7 +42,7 @@ from .simulation import (
     by_workload,
     group_outcomes,
 )
-from .summary import Summary, by_count, zone_of
+from .summary import Summary, zone_of
 
 if TYPE_CHECKING:
     from .coming_nodes import NewNodesDocument

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from moorage.cluster.amounts import in_shown_order, unit
 from moorage.document import Count, Document
 from moorage.engine.scheduler import ScheduleResult
+from moorage.grouped import by_count
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import ZONE
 
@@ -115,17 +116,6 @@ def summarize(
             for here in [zone_names == name]
         ),
     )
-
-
-def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sort by descending count, equal counts by name.
-
-    Returns
-    -------
-    dict of str to int
-        The sorted counts.
-    """
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _use(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> tuple[Use, ...]:

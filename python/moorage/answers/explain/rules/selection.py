@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace as replace_fields
 from difflib import get_close_matches
 from functools import cache, partial
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -38,6 +39,7 @@ from moorage.engine.plugins.node_affinity_and_taints import (
     TaintToleration,
 )
 from moorage.errors import nearest
+from moorage.grouped import by_count
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorTerm, PodSpec, Taint, Toleration
 from moorage.kube.model.node import HOSTNAME, is_leaving, is_of_a_moment
 
@@ -320,7 +322,7 @@ def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, st
     join."""
     for key in sorted(topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
-        for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
+        for value in islice(by_count(domains), MOST_DOMAINS):
             yield key, value
 
 

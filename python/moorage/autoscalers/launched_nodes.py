@@ -19,7 +19,6 @@ from moorage.kube import (
     Node,
     NodeClaim,
     NodePool,
-    NodeSelectorRequirement,
     ObjectMeta,
     Pod,
     Quantity,
@@ -103,7 +102,7 @@ def launched_node(
     own = {
         requirement.key: requirement.values[0]
         for requirement in (*kind.requirements, *offering.requirements)
-        if _tells(requirement)
+        if requirement.operator == "In" and len(requirement.values) == 1
     }
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
     every = {**wanted_labels, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
@@ -125,10 +124,6 @@ def launched_node(
 
 def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
     return {name: str(amount) for name, amount in amounts.items()}
-
-
-def _tells(requirement: NodeSelectorRequirement) -> bool:
-    return requirement.operator == "In" and len(requirement.values) == 1
 
 
 def remove_claims(scheduler: ChangingScheduler, claims: Mapping[str, str]) -> None:

@@ -78,7 +78,11 @@ class NodePrices:
         if self._of_groups and (own := self._of_groups.get(self._group_of(node) or "")) is not None:
             return HourlyCost(own, own), ""
         (name, zone, capacity_type), sources = bought_as(node), self.known.sources
-        price = self._price_of_offering(node)
+        pool = node.metadata.labels.get(POOL, "")
+        if pool not in self._offered:
+            types = self.known.by_pool.get(pool)
+            self._offered[pool] = prices_by(self.known.every() if types is None else types)
+        price = self._offered[pool](node)
         if sources is None:
             return price, ""
         given = sources.price(name, zone, capacity_type)
@@ -95,13 +99,6 @@ class NodePrices:
         yuan = ", in yuan, also where $ stands" if listed.currency != "USD" else ""
         text = f"prices that AWS lists on demand{where} ({DATE}{yuan})"
         return price, text if price.most == amount else ""
-
-    def _price_of_offering(self, node: Node) -> HourlyCost:
-        pool = node.metadata.labels.get(POOL, "")
-        if pool not in self._offered:
-            types = self.known.by_pool.get(pool)
-            self._offered[pool] = prices_by(self.known.every() if types is None else types)
-        return self._offered[pool](node)
 
 
 def stored_prices(types: Types | None, client: ObjectClient, groups: Sequence[NodeGroup] = ()) -> NodePrices:

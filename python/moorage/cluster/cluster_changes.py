@@ -303,16 +303,14 @@ class ClusterChanges:
                     parts.append(apply_objects(client, self.scheduler.controllers, [new]))
                 except InputError as error:  # an API server refuses it
                     kept[entry.full_name] = error.message
-                    self._refuse_pods(new, error.message)
+                    if self.scheduler.controllers is not None:
+                        pod = new_pod(new, new.spec.template)
+                        number = 1 if new.spec.parallelism is None else new.spec.parallelism
+                        self.scheduler.controllers.control.refused += (
+                            RefusedPod(pod, error.message),
+                        ) * number
             change = _together(parts)
             return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=kept)
-
-    def _refuse_pods(self, job: Job, why: str) -> None:
-        """Note that the pods of a Job are not made, as the API server refuses it."""
-        if self.scheduler.controllers is not None:
-            pod = new_pod(job, job.spec.template)
-            number = 1 if job.spec.parallelism is None else job.spec.parallelism
-            self.scheduler.controllers.control.refused += (RefusedPod(pod, why),) * number
 
     @typed
     def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:

@@ -208,16 +208,12 @@ class NodeCopies:
         }
         if len(others) == 1:
             return others.pop(), ""
-        if key.endswith("/region") or self._is_everywhere(key, value, old):
-            return value, ""
-        return None, f"lack the label {key}, whose value in the zone {zone} is unknown"
-
-    def _is_everywhere(self, key: str, value: str, old: set[str]) -> bool:
-        """Whether nodes of other zones than the old ones have the value of a label, too."""
-        return any(
+        if key.endswith("/region") or any(
             node.metadata.labels.get(key) == value and node.metadata.labels.get(ZONE) not in (None, *old)
             for node in self._nodes
-        )
+        ):
+            return value, ""
+        return None, f"lack the label {key}, whose value in the zone {zone} is unknown"
 
     # ---- what describes it ---------------------------------------------------------------------------------
 
@@ -412,17 +408,13 @@ def tainted(node: Node, changes: Sequence[str]) -> Node:
         else:
             new = Taint(key=key, value=match["value"] or "", effect=effect)
             with located(obj=f"taint {shorten(change, 80)}"):
-                _check_taint(new)
+                if new.effect not in EFFECTS:
+                    raise InputError(f'effect must be one of {", ".join(EFFECTS)}, not "{new.effect}"')
+                new.check()
             same = [at for at, taint in enumerate(taints) if (taint.key, taint.effect) == (key, effect)]
             at = same[0] if same else len(taints)
             taints[at : at + 1] = [new]
     return replace(node, spec=replace(node.spec, taints=tuple(taints)))
-
-
-def _check_taint(taint: Taint) -> None:
-    if taint.effect not in EFFECTS:
-        raise InputError(f'effect must be one of {", ".join(EFFECTS)}, not "{taint.effect}"')
-    taint.check()
 
 
 def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:

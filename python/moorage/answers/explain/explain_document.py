@@ -25,7 +25,6 @@ from .explanation import (
     ExplainedGroup,
     ExplainedPod,
     GroupEvictions,
-    NodeComparison,
     NodeExplanation,
     Note,
     ScoreDifference,
@@ -565,12 +564,8 @@ def _details(node: NodeExplanation) -> NodeDetails:
         needs=[_need(evidence) for evidence in node.evidence if evidence.is_need],
         blockers=[_evidence(evidence) for evidence in node.evidence if not evidence.is_need],
         score=node.score,
-        comparison=None if node.comparison is None else _comparison(node.comparison),
+        comparison=None if node.comparison is None else ComparisonDocument.from_object(node.comparison),
     )
-
-
-def _comparison(comparison: NodeComparison) -> ComparisonDocument:
-    return ComparisonDocument.from_object(comparison)
 
 
 def _extender(answer: ExtenderAnswer) -> ExtenderDocument:

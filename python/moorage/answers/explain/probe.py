@@ -331,7 +331,10 @@ class Probe:
                 *_, total = score_rows(self.engine, cycle, rows)
                 best = state.table.row_name(int(rows[np.argmax(total)]))
                 state.assume_pod(bound(pod, best))
-                self._take_devices(cycle, pod, best)
+                active = self.engine.framework.profile_for(cycle, pod).active(ReservePlugin)
+                for plugin in active:
+                    if isinstance(plugin, DynamicResources):
+                        plugin.reserve(cycle, pod, best)
         return len(pods)
 
     @contextmanager
@@ -347,12 +350,6 @@ class Probe:
                 yield
         finally:
             handle.group_cycle = before
-
-    def _take_devices(self, cycle: CycleState, pod: Pod, node: str) -> None:
-        active = self.engine.framework.profile_for(cycle, pod).active(ReservePlugin)
-        for plugin in active:
-            if isinstance(plugin, DynamicResources):
-                plugin.reserve(cycle, pod, node)
 
     def _is_of_template(self, change: HelpfulChange) -> bool:
         """Whether the template of a pod's controller has what changes, so that new pods have the change."""

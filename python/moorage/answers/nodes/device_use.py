@@ -14,7 +14,6 @@ from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
 from moorage.kube import DeviceClass, Pod, ResourceClaim
-from moorage.kube.model.node import Node
 from moorage.kube.model.resource_claims import OF_DEVICE_CLASS
 from moorage.kube.model.resource_slices import Device
 from moorage.kube.workloads.ownership import Workload, Workloads
@@ -141,15 +140,11 @@ def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[Devic
                     held[workloads.of(pod), ""] += need
             node = table.objects[row]
             free = max(total - int(requested[row]), 0)
-            model = _model_of_node(node)
+            labels = {} if node is None else node.metadata.labels
+            model = next((labels[label] for label in MODEL_LABELS if label in labels), "")
             same = [each for each in chips if each != name and table.column("allocatable", each)[row]]
             others = tuple([f"{each} {model}".strip() for each in same])
             yield DeviceUse(name, model, table.row_name(row), total, free, _holders(held), others)
-
-
-def _model_of_node(node: Node | None) -> str:
-    labels = {} if node is None else node.metadata.labels
-    return next((labels[label] for label in MODEL_LABELS if label in labels), "")
 
 
 # ---- drivers: devices of slices, and claims that have them -------------------------------------------------

@@ -127,13 +127,11 @@ class ComparedInputs:
                 cluster.warnings.append(f"{name} {own}.")
                 return cluster
         except InputError:
-            if not self.has_input or self._has_cluster(name):
+            if not self.has_input or _is_cluster(
+                read_objects(name, recursive=self.recursive, validate="ignore").objects
+            ):
                 raise
         return self.load(name)
-
-    def _has_cluster(self, name: str) -> bool:
-        """Whether files that cannot be loaded are a cluster."""
-        return _is_cluster(read_objects(name, recursive=self.recursive, validate="ignore").objects)
 
 
 def compare_alternatives(

@@ -50,10 +50,11 @@ class Alternative(Struct, frozen=True, dict=True):
         summary = done.summary
         statuses = Counter(outcome.status for outcome in done.outcomes)
         with_node = sum(statuses[status] for status in (PLACED, REPLACED, NOT_STARTED, *HELD))
+        rows = np.asarray(done.scheduler.context.view_rows())
         measures: dict[str, float] = {
             "nodes": summary.nodes,
             "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),
-            "nodes with pods": _nodes_with_pods(done.scheduler),
+            "nodes with pods": int((done.scheduler.table.requested["pods"][rows] > 0).sum()),
             "placed": summary.placed,
             "without a node": statuses.total() - with_node,
             "evicted": summary.evicted + len(done.evicted),
@@ -97,11 +98,6 @@ class Alternative(Struct, frozen=True, dict=True):
             for outcome in self.simulation.outcomes
             if outcome.status != PLACED
         }
-
-
-def _nodes_with_pods(scheduler: Scheduler) -> int:
-    rows = np.asarray(scheduler.context.view_rows())
-    return int((scheduler.table.requested["pods"][rows] > 0).sum())
 
 
 def _open_rows(scheduler: Scheduler) -> npt.NDArray[np.int32]:

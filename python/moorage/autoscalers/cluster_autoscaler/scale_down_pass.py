@@ -218,7 +218,8 @@ class ScaleDownPass(Struct):
         flags = self._group(node.name).flags(self.states.flags)
         if node.name in self.states.memory.recheck:
             return "RecentlyUnremovable"
-        if self._is_being_deleted(node):
+        marks = [taint.value for taint in node.spec.taints if taint.key == TO_BE_DELETED]
+        if any(mark.isdigit() and self.states.now - int(mark) < DELETION_TIME for mark in marks):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
@@ -231,10 +232,6 @@ class ScaleDownPass(Struct):
         gpu = share.resource not in ("cpu", "memory")
         most = flags.scale_down_gpu_utilization_threshold if gpu else flags.scale_down_utilization_threshold
         return "NotUnderutilized" if share.share > most else ""
-
-    def _is_being_deleted(self, node: Node) -> bool:
-        marks = [taint.value for taint in node.spec.taints if taint.key == TO_BE_DELETED]
-        return any(mark.isdigit() and self.states.now - int(mark) < DELETION_TIME for mark in marks)
 
     # ---- can its pods go -----------------------------------------------------------------------------------
 

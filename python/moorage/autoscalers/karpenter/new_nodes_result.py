@@ -250,7 +250,12 @@ class Offers:
             TypePrice(kind.name, _known(price))
             for kind, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
-        self.labels = _custom_labels(requirements)
+        skipped = {HOSTNAME, *SIMULATED, *requirements.vocabulary.well_known}
+        self.labels = {
+            name: value
+            for name, each in requirements.by_key.items()
+            if name not in skipped and (value := each.any_value())
+        }
         self.launched: dict[tuple[float | None, ...], Launched | None] = {}
         self._listed: dict[tuple[int, ...], ShownTypes] = {}
         self._ordered: dict[int, list[int]] = {}
@@ -436,13 +441,3 @@ def _written(requirements: RequirementSet) -> dict[str, dict[str, Any]]:
         if each.min_values is not None:
             rules[name]["minValues"] = each.min_values
     return rules
-
-
-def _custom_labels(requirements: RequirementSet) -> dict[str, str]:
-    """A value for each label that the provider does not set."""
-    skipped = {HOSTNAME, *SIMULATED, *requirements.vocabulary.well_known}
-    return {
-        name: value
-        for name, each in requirements.by_key.items()
-        if name not in skipped and (value := each.any_value())
-    }

@@ -228,7 +228,12 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
     from ..mcp_server import McpServer, RemoteTwin, serve_streams
 
     if address is not None:
-        _refuse_others()
+        for parameter in click.get_current_context().command.params:
+            name = parameter.name or ""
+            if name not in OF_TWIN and is_given(name):
+                raise click.UsageError(
+                    f"--twin cannot be combined with {parameter.opts[0]}, which the twin is given"
+                )
     if address is None and (options["token_file"] or options["certificate_authority"]):
         raise click.UsageError("--token-file and --certificate-authority need --twin")
     stop = Event()
@@ -248,13 +253,3 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
             click.echo(f"http://127.0.0.1:{server.port}/mcp", err=True)
             stop.wait()
     return 0
-
-
-def _refuse_others() -> None:
-    """Refuse options that a twin elsewhere has of its own."""
-    for parameter in click.get_current_context().command.params:
-        name = parameter.name or ""
-        if name not in OF_TWIN and is_given(name):
-            raise click.UsageError(
-                f"--twin cannot be combined with {parameter.opts[0]}, which the twin is given"
-            )

@@ -325,15 +325,6 @@ def delegated_authorization(
     )
 
 
-def _check_port(options: Mapping[str, Any]) -> None:
-    """Refuse options of `serving` that lack each other."""
-    given = [name for name in _OF_PORT if options[name]]
-    if given and not options["secure_port"]:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
-    if options["secure_port"] and not (options["tls_cert_file"] and options["tls_private_key_file"]):
-        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
-
-
 def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     """Return the release that decides: that of ``--kubernetes-version``, else that of the API server.
 
@@ -393,7 +384,11 @@ def settings_and_server(options: Mapping[str, Any], stop: Event) -> tuple[dict[s
     ApiError
         The server has not answered, and the event is set.
     """
-    _check_port(options)
+    given = [name for name in _OF_PORT if options[name]]
+    if given and not options["secure_port"]:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
+    if options["secure_port"] and not (options["tls_cert_file"] and options["tls_private_key_file"]):
+        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
     server, settings = options, dict[str, Any]()
     try:
         settings = live_settings(options)

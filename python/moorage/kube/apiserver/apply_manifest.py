@@ -333,7 +333,10 @@ def apply_manifest(live: T, manifest: bytes | dict[str, Any]) -> T:
     given = to_v1(decode(manifest, dict[str, Any]), live.kind)
     new, present = _applied_part(given), _applied_part(_value(live))
     original = _last_applied(live, present)
-    _drop_computed(present, (original, new))
+    spec = _template_spec(present)
+    for key in _COMPUTED:
+        if key in spec and not any(key in _template_spec(manifest) for manifest in (original, new)):
+            del spec[key]
     after = _merged(live, present, original, new)
     if after == present:
         return live
@@ -448,14 +451,6 @@ def _last_applied(live: Object, value: dict[str, Any]) -> dict[str, Any]:
         kept = {key: part for key, part in spec.items() if key not in _WRITTEN}
         return value | {"metadata": meta} | ({"spec": kept} if spec else {})
     return {}
-
-
-def _drop_computed(value: dict[str, Any], manifests: tuple[dict[str, Any], ...]) -> None:
-    """Drop the priority of a template that follows from its class, unless a manifest names it."""
-    spec = _template_spec(value)
-    for key in _COMPUTED:
-        if key in spec and not any(key in _template_spec(manifest) for manifest in manifests):
-            del spec[key]
 
 
 def _template_spec(value: Any) -> dict[str, Any]:

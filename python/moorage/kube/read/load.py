@@ -367,11 +367,7 @@ def _release(check: Check | None, read: ReadObjects, argument: int) -> str:
     listed = [obj for obj, origin in objects if origin.argument == argument]
     nodes = [obj for obj in listed if isinstance(obj, Node)]
     pods = [obj for obj in listed if isinstance(obj, Pod)]
-    return _release_at(check, read.server_version, Cluster(nodes, pods))
-
-
-def _release_at(check: Check | None, server_version: str, cluster: Cluster) -> str:
-    return _gates_at(check, server_version, cluster).release.version
+    return _gates_at(check, read.server_version, Cluster(nodes, pods)).release.version
 
 
 def _gates_at(check: Check | None, server_version: str, cluster: Cluster) -> FeatureGates:

@@ -148,7 +148,10 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
     try:
         filled: T = fill(obj, classes)
         if not admitted:
-            _check_priority_class(filled)
+            if isinstance(filled, Pod):
+                _require_priority(filled.spec, "spec")
+            elif isinstance(filled, _WITH_TEMPLATE) and filled.spec.template is not None:
+                _require_priority(filled.spec.template.spec, "spec.template.spec")
     except InputError as error:
         raise error.located(obj=obj.full_name) from None
     return filled
@@ -309,14 +312,6 @@ def _priority_class(name: str, classes: PriorityClasses) -> PriorityClass | None
         return classes[name]
     candidates = (item for item in classes.values() if item.global_default)
     return min(candidates, key=lambda item: (item.value, item.name), default=None)
-
-
-def _check_priority_class(obj: Object) -> None:
-    """Check that the priority class of a pod, or of the pods of a workload, was found."""
-    if isinstance(obj, Pod):
-        _require_priority(obj.spec, "spec")
-    elif isinstance(obj, _WITH_TEMPLATE) and obj.spec.template is not None:
-        _require_priority(obj.spec.template.spec, "spec.template.spec")
 
 
 def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path: str) -> None:

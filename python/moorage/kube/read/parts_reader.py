@@ -254,12 +254,11 @@ class PartsReader:
                 generation=meta.generation,
             ),
             spec=self._spec(metadata, spec),
-            unread=None if meta.uid or meta.resource_version else self._unread_of(spec),
+            unread=None
+            if meta.uid or meta.resource_version
+            else UnreadFields(unread_text(self._unread.decode(spec))),
             status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],
         )
-
-    def _unread_of(self, spec: Raw) -> UnreadFields:
-        return UnreadFields(unread_text(self._unread.decode(spec)))
 
     def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
         """Decode a spec: from the template of an equal one, if there was one."""

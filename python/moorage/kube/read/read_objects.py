@@ -305,20 +305,16 @@ class _Reader:
         self._origins.begin_argument()
         self._indexed = len(self.objects)
 
-    def _earlier_of(self, obj: Object) -> Object | None:
-        """Return an object of this kind and name in an earlier argument."""
-        if self._noted < self._indexed:
-            new = self.objects[self._noted : self._indexed]
-            self._earlier.update(((each.kind, each.name), each) for each in new)
-            self._noted = self._indexed
-        return self._earlier.get((obj.kind, obj.name))
-
     def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
         """Keep the text of the object that is stored next, if it is of a change, or may be changed: people
         change what no controller makes."""
         meta, is_change = obj.metadata, True
         if meta.uid or meta.resource_version:
-            earlier = self._earlier_of(obj)
+            if self._noted < self._indexed:
+                new = self.objects[self._noted : self._indexed]
+                self._earlier.update(((each.kind, each.name), each) for each in new)
+                self._noted = self._indexed
+            earlier = self._earlier.get((obj.kind, obj.name))
             is_change = earlier is not None and not is_newer(obj, earlier)
         may_change = meta.controller() is None and not isinstance(obj, Node)
         is_kept = may_change and (self.has_more or self.is_changing())

@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from ..model.meta import Condition, Object, ObjectMeta, whole_number
-from ..model.pod import ContainerStatus, Pod
+from ..model.pod import Pod
 from ..model.workload import MAX_PODS, CronJob, Job, PodFailurePolicyOnExitCodes, PodFailurePolicyRule
 from .ownership import FINISHED, controller_reference, is_active
 
@@ -51,7 +51,8 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
     status = pod.status
     if rule.on_exit_codes is not None:
         for container in (*status.container_statuses, *status.init_container_statuses):
-            code = _exit_code(container)
+            terminated = container.state.terminated if container.state is not None else None
+            code = 0 if terminated is None else terminated.exit_code
             if _has_code(rule.on_exit_codes, container.name, code):
                 return f"Container {container.name} for pod {pod.key} failed with exit code {code}"
         return ""
@@ -60,12 +61,6 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
         condition.type for condition in status.conditions if (condition.type, condition.status) in wanted
     ]
     return f"Pod {pod.key} has condition {types[0]}" if types else ""
-
-
-def _exit_code(status: ContainerStatus) -> int:
-    """Return the exit code of a container; 0 for one that has not ended."""
-    terminated = status.state.terminated if status.state is not None else None
-    return 0 if terminated is None else terminated.exit_code
 
 
 def _has_code(wanted: PodFailurePolicyOnExitCodes, container: str, code: int) -> bool:

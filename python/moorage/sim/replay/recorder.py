@@ -133,18 +133,14 @@ class Recorder:
         self._template_numbers: dict[int, int] = {}
         self._spill_rows = spill_rows
         self._folder: Path | None = None
-        self._bind_columns()
-
-    def noted(self) -> dict[str, int]:
-        """Return the counts that are not 0."""
-        return {name: n for name, n in self.counts.items() if n}
-
-    def _bind_columns(self) -> None:
-        """Bind the methods that append, which are called for each event."""
         pods, decisions, ends = self.pods.columns, self.decisions.columns, self.ends.columns
         self._pod = tuple(pods[name].append for name in pods)
         self._decision = tuple(decisions[name].append for name in decisions)
         self._end = tuple(ends[name].append for name in ends)
+
+    def noted(self) -> dict[str, int]:
+        """Return the counts that are not 0."""
+        return {name: n for name, n in self.counts.items() if n}
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

@@ -269,7 +269,14 @@ def _of_node(
     if status.reasons == NOT_AVAILABLE.reasons:
         for claim in claims:
             if claim.devices:
-                yield "claim", claim.claim, _allocation_text(claim)
+                yield (
+                    "claim",
+                    claim.claim,
+                    (
+                        f"has {first_of(claim.devices, MOST_NAMED)}"
+                        + (f", used by {', '.join(claim.users)}" if claim.users else "")
+                    ),
+                )
         return
     for name, problem in devices.pool_problems(node):
         yield "pool", name, problem
@@ -282,12 +289,6 @@ def _of_node(
             "each request alone finds enough devices" if requests > 1 else "each rule leaves enough devices"
         )
         yield "claim", ", ".join(claim.claim for claim in asking), f"{each}; the search finds no set of them"
-
-
-def _allocation_text(claim: ClaimExplanation) -> str:
-    return f"has {first_of(claim.devices, MOST_NAMED)}" + (
-        f", used by {', '.join(claim.users)}" if claim.users else ""
-    )
 
 
 def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:

@@ -129,7 +129,10 @@ class Amounts:
         by_init = not level and self.of(bare, False) > containers
         alone = self.of(replace(bare, spec=replace(bare.spec, init_containers=())), False)
         sidecars = 0 if level or by_init else containers - alone
-        by_default = self._by_limit_range(pod)
+        defaulted = defaulted_by_limit_range(pod)
+        by_default = [
+            name for name, fields in defaulted.items() if self.resource in fields.requests | fields.limits
+        ]
         if not (overhead or by_init or sidecars or by_default or (level and amount > containers)):
             return None
         values: dict[str, Any] = {}
@@ -148,13 +151,6 @@ class Amounts:
         text += f"; {f'LimitRange {named}' if named else 'a LimitRange'} has set it in " * bool(by_default)
         text += ", ".join(by_default)
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
-
-    def _by_limit_range(self, pod: Pod) -> list[str]:
-        """Return the containers whose request is the default of a LimitRange."""
-        defaulted = defaulted_by_limit_range(pod)
-        return [
-            name for name, fields in defaulted.items() if self.resource in fields.requests | fields.limits
-        ]
 
     def _sidecars(self, pod: Pod) -> str:
         """Return the sidecars that ask for the resource."""

@@ -96,7 +96,9 @@ def fleet(finished: FinishedClaim) -> Fleet | None:
     if wanted.get(CAPACITY_TYPE).allows(RESERVED):
         candidates = _of_one_block(_of_one_kind(candidates))
         candidates = [
-            each.with_offers(_largest_by_zone(each)) for each in candidates if _has_reserved(each)
+            each.with_offers(_largest_by_zone(each))
+            for each in candidates
+            if any(map(_is_reserved, each.offers))
         ] or candidates
     if not wanted.has_min_values:
         candidates = [each for each in candidates if not _is_exotic(each)] or candidates
@@ -132,10 +134,6 @@ def _sold_as(capacity_type: str) -> Callable[[Offering], bool]:
 
 
 _is_reserved = _sold_as(RESERVED)
-
-
-def _has_reserved(candidate: _Candidate) -> bool:
-    return any(map(_is_reserved, candidate.offers))
 
 
 def _kind(offering: Offering) -> tuple[str, str]:

@@ -62,7 +62,7 @@ decision shows it:
 - **Sums at the bound of 64 bits**: a dry run of preemption does not count the pods of such a node anew.
 - **Several PlacementGenerate plugins** in one profile are refused.
 - **Texts**: where CEL suggests a name for an undeclared one, moorage takes a name that differs in one
-  letter.
+  letter. An error about the value of `KIND` calls the field `kind`; Go 1.27 has the spelling of the text.
 
 Feature gates are read from `--feature-gates`, not from the flags of a control plane's pods.
 """

@@ -24,27 +24,14 @@ _OTHERS_HAVE = (Node, Namespace, Pod)
 
 
 def rollouts(scheduler: PodScheduler) -> list[Rollout]:
-    """Return the rollouts that are not complete, with their pods that have no node.
-
-    Returns
-    -------
-    list of Rollout
-        Those of Deployments, StatefulSets and DaemonSets; empty where the controllers are not simulated.
-    """
+    """Return the rollouts that are not complete; see `Questions.rollouts`."""
     scheduler.sync()
     controllers = scheduler.controllers
     return [] if controllers is None else controllers.rollouts()
 
 
 def awaited_pods(scheduler: PodScheduler) -> list[Pod]:
-    """Return the pods that workloads lack until others are available or gone.
-
-    Returns
-    -------
-    list of Pod
-        Pods that StatefulSets will create when those before them are available, as far as their names
-        tell; and pods that are being deleted and stay, where a StatefulSet or a Job waits for their end.
-    """
+    """Return the pods that workloads lack until others are available or gone: `Questions.awaited_pods`."""
     scheduler.sync()
     refused = {pod.pod.key for pod in refused_pods(scheduler)}
     controllers = scheduler.controllers
@@ -53,29 +40,14 @@ def awaited_pods(scheduler: PodScheduler) -> list[Pod]:
 
 
 def refused_pods(scheduler: PodScheduler) -> list[RefusedPod]:
-    """Return the pods that workloads lack now because the API server would refuse to create them, and
-    those of files for which quotas had no room.
-
-    Returns
-    -------
-    list of RefusedPod
-        Each with the text of the API server. Empty where the controllers are not simulated.
-    """
+    """Return the pods that workloads lack as the API server refuses them; see `Questions.refused_pods`."""
     scheduler.sync()
     controllers = scheduler.controllers
     return [] if controllers is None else controllers.refused_pods()
 
 
 def refusals(scheduler: PodScheduler) -> dict[str, str]:
-    """Return the workloads that lack pods because the API server would refuse to create them: limit
-    ranges, quotas, or priority and runtime classes that do not exist.
-
-    Returns
-    -------
-    dict of str to str
-        ``Kind namespace/name`` of the workload to the text of the API server; empty where the controllers
-        are not simulated.
-    """
+    """Return the workloads that lack pods so, with the texts of the API server; see `Questions.refusals`."""
     scheduler.sync()
     controllers = scheduler.controllers
     return {} if controllers is None else dict(sorted(controllers.control.refusals.items()))

@@ -221,6 +221,8 @@ def test_arguments_of_another_type() -> None:
 def test_an_option_that_is_unknown() -> None:
     with pytest.raises(TypeError, match=r"^a scheduler takes no option colour, tie-break$"):
         Scheduler(**{"colour": 1, "tie-break": "first", "seed": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes no option version; nearest: kubernetes_version"):
+        Scheduler(version="1.37")  # type: ignore[call-arg]
 
 
 def test_bad_arguments_are_refused_by_name() -> None:

@@ -21,6 +21,7 @@ from moorage.engine.plugins.registry import ConfigurationSource
 from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.engine.volume.claims import NO_PROVISIONER
+from moorage.errors import nearest
 from moorage.kube.model.cluster import Cluster, Suspended, seconds
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
@@ -73,9 +74,10 @@ def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
     of : str
         What takes them, for the text.
     """
-    unknown = sorted(options.keys() - (known.__required_keys__ | known.__optional_keys__))
-    if unknown:
-        raise TypeError(f"{of} takes no option {', '.join(unknown)}")
+    names = known.__required_keys__ | known.__optional_keys__
+    if unknown := sorted(options.keys() - names):
+        hint = nearest(unknown[0], names) if len(unknown) == 1 else ""
+        raise TypeError(f"{of} takes no option {', '.join(unknown)}{hint}")
 
 
 class ClusterOptions(Options, frozen=True, kw_only=True):

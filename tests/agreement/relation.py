@@ -86,11 +86,16 @@ def present_verdict(answer: Answer) -> dict[str, object]:
 
 
 def whole(answer: Answer) -> object:
-    """The document of an answer, without the words of the change, which each way to ask has of its own."""
+    """The document of an answer, without the words of the change, which each way to ask has of its own, and
+    without what the server warns of a file."""
     if not answer.is_answer:
         return _refusal(answer)
     rest = {name: value for name, value in answer.value.items() if name != "changes"}
-    rest["warnings"] = [text for text in answer["warnings"] if "last-applied-configuration" not in text]
+    rest["warnings"] = [
+        text
+        for text in answer["warnings"]
+        if "last-applied-configuration" not in text and not text.startswith(("change.json", "change-"))
+    ]
     return _in_order(json.loads(_DRAWN.sub("-xxxxx", json.dumps({"code": answer.code} | rest))))
 
 

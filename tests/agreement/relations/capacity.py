@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.agreement.asking import Asking
+from tests.agreement.objects import is_ready
 from tests.agreement.relation import relation, verdict
 
 MOST = 40
@@ -12,6 +13,9 @@ MOST = 40
 def counted_replicas(asking: Asking) -> None:
     """As `--scale` places them, if nobody is evicted."""
     for workload in asking.some("workload", asking.cluster.scaled(), 2, lambda one: one.target):
+        is_ordered = workload.obj["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+        if workload.kind == "StatefulSet" and is_ordered and not all(map(is_ready, workload.pods)):
+            continue  # its next pod waits for these, and not for room
         counted = asking.ask("capacity", "--pod", workload.target, "--max-limit", str(MOST))
         number = counted.get("count", MOST)
         for more, passes in ((number, True), (number + 1, False)) if number < MOST else ():

@@ -34,6 +34,9 @@ POLICIES: tuple[type[Object], ...] = (
     *(*ADMISSION_POLICIES, PolicyParameter),
 )
 
+_OF_BINDINGS = (*WEBHOOKS, *ADMISSION_POLICIES)
+"""The kinds that decide about bindings, which quotas do not count."""
+
 T = TypeVar("T", bound=Object)
 
 
@@ -51,7 +54,6 @@ class ApiServer:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self.siblings, self.failures = Siblings(), SeenFailures()
-        self._kept: tuple[list[object], Admission] | None = None  # what it reads, and the admission
 
     def copy_to(self, store: ObjectStore) -> ApiServer:
         """Return the same for a copy of the store."""
@@ -78,7 +80,7 @@ class ApiServer:
         ServerError
             A binding is refused.
         """
-        if self._store.has((*WEBHOOKS, *ADMISSION_POLICIES)):  # quotas count no bindings
+        if self._store.has(_OF_BINDINGS):
             self.admit(map(binding, pods, nodes))
 
     def admit_of_scheduler(self, objects: Iterable[T]) -> list[T]:
@@ -95,7 +97,7 @@ class ApiServer:
         """
         if not self._store.has(DECIDERS):
             return [request.obj for request in requests]
-        admission, out = self._admission(), list[Object]()
+        admission, out = admission_of(self._store), list[Object]()
         users = map(user_of, self._store.list(AdmissionPlugins)[0])
         admin = next(filter(None, users), ADMIN)
         for request in requests:
@@ -106,15 +108,6 @@ class ApiServer:
                 raise ServerError(str(answer.refusal))
             out.append(answer.obj)
         return out
-
-    def _admission(self) -> Admission:
-        """Return the admission of the store now: the last one, if what it reads is as it was."""
-        if self._store.has((ResourceQuota, VerticalPodAutoscaler, *WEBHOOKS)):  # these read other objects
-            return admission_of(self._store)
-        read = [self.siblings, *policies_of(self._store)]
-        if self._kept is None or self._kept[0] != read:
-            self._kept = read, admission_of(self._store)
-        return self._kept[1]
 
 
 def server_of(store: ObjectStore) -> ApiServer:

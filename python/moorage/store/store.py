@@ -17,7 +17,6 @@ from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition, with_condition
-from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.ownership import Names, generated_names
@@ -512,7 +511,7 @@ class ObjectStore:
         not exist.
         """
         with self._lock:
-            if self.server is not None and self.has(DECIDERS):
+            if self.server is not None:
                 self.server.admit_bindings([pod], [node])
             self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
@@ -533,7 +532,7 @@ class ObjectStore:
             As for `bind`.
         """
         with self._lock:
-            if self.server is not None and self.has(DECIDERS):
+            if self.server is not None:
                 self.server.admit_bindings(pods, nodes)
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()

@@ -28,7 +28,6 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.plain import plain
 from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
@@ -199,7 +198,7 @@ class ClaimWriter:
             replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
             for claim, name in zip(claims, names, strict=True)
         ]
-        if store.server is not None and store.has(DECIDERS):
+        if store.server is not None:
             named = store.server.admit_of_scheduler(named)
         store.create_many(named)
         return named

@@ -117,12 +117,17 @@ class Scheduler(ChangingScheduler):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say where a question or a change stands, or which name is the nearest."""
-        from moorage.cluster import ClusterChanges
-        from moorage.errors import nearest
-
-        from .scheduler_questions import Questions
-
-        ways = (("ask", Questions), ("change", ClusterChanges))
-        place = next((way for way, kind in ways if hasattr(kind, name) and name[0] != "_"), "")
-        hint = f": it is {place}.{name}" if place else nearest(name, dir(self))
+        hint = "" if name.startswith("_") else _place_of(name)  # tools ask for such names
         raise AttributeError(f"a Scheduler has no attribute {name!r}{hint}", name=name, obj=self)
+
+
+def _place_of(name: str) -> str:
+    from moorage.cluster import ClusterChanges
+    from moorage.errors import nearest
+
+    from .scheduler_questions import Questions
+
+    for way, kind in (("ask", Questions), ("change", ClusterChanges)):
+        if hasattr(kind, name):
+            return f": it is {way}.{name}"
+    return nearest(name, dir(Scheduler))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from moorage.controllers.api_server import server_of
+from moorage.controllers.api_server import admitted
 from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
@@ -22,7 +22,6 @@ from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
 from moorage.store import (
     NotFoundError,
     ObjectClient,
-    ObjectStore,
     find_object,
     kind_named,
     only_namespace,
@@ -387,13 +386,10 @@ def updated(client: ObjectClient, old: Object, new: Object) -> Object:
     ApiError
         It does not.
     """
-    if isinstance(client, ObjectStore):  # a real server asks itself
-        (new,) = server_of(client).admit([AdmissionRequest(new, "UPDATE", old)])
-    return client.update(new)
+    return client.update(admitted(client, AdmissionRequest(new, "UPDATE", old)))
 
 
 def delete_object(client: ObjectClient, obj: Object, grace: int | None = None) -> None:
     """Delete an object, likewise."""
-    if isinstance(client, ObjectStore):
-        server_of(client).admit([deletion(obj)])
+    admitted(client, deletion(obj))
     client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)

@@ -10,7 +10,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.controllers.api_server import admission_of, server_of
+from moorage.controllers.api_server import admission_of, admitted
 from moorage.controllers.cluster_controllers import NO_CONTROLLER, with_cordon
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.volume.claims import reaches_node, storage_capacity, volume_class
@@ -39,7 +39,7 @@ from moorage.kube.read.object_defaults import defaults
 from moorage.kube.workloads.daemon_pods import pinned_spec, should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore, evict_pod, find_object
+from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod, find_object
 
 from .change import DAEMON, MIRROR, Change, delete_object, updated, with_own_uids
 
@@ -494,8 +494,7 @@ def evict_pods(
         if not why:
             try:
                 if respect_budgets:
-                    if isinstance(client, ObjectStore):
-                        server_of(client).admit([eviction(pod)])
+                    admitted(client, eviction(pod))
                     evict_pod(client, pod, grace_of(pod))
                 else:
                     delete_object(client, pod, grace_of(pod))

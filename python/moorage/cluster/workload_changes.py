@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.controllers.api_server import server_of
+from moorage.controllers.api_server import admitted
 from moorage.errors import InputError, located
 from moorage.kube import Object
 from moorage.kube.admission.request import ADMIN, UserInfo, controller_account, scaling
@@ -36,7 +36,7 @@ from moorage.kube.read.files import read_text, source_name
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
-from moorage.store import ObjectClient, ObjectStore, ServerError, find_object, kind_named, parse_reference
+from moorage.store import ObjectClient, ServerError, find_object, kind_named, parse_reference
 
 from .change import Change, updated, workload_named
 
@@ -97,8 +97,7 @@ def scaled(client: ObjectClient, obj: Any, replicas: int, user: UserInfo = ADMIN
     new = replace(obj, spec=replace(obj.spec, replicas=replicas))
     if new == obj:
         return ()
-    if isinstance(client, ObjectStore):
-        server_of(client).admit([scaling(obj, replicas, user)])
+    admitted(client, scaling(obj, replicas, user))
     return (client.update(new).full_name,)
 
 

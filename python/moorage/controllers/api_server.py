@@ -117,6 +117,17 @@ def server_of(store: ObjectStore) -> ApiServer:
     return store.server
 
 
+def admitted(client: ObjectClient, request: AdmissionRequest) -> Object:
+    """Return the object of a request as the API server of a store admits it; a real server asks itself.
+
+    Raises
+    ------
+    ServerError
+        It refuses the request.
+    """
+    return server_of(client).admit([request])[0] if isinstance(client, ObjectStore) else request.obj
+
+
 def policies_of(client: ObjectClient) -> list[Object]:
     """Return what admission looks at in a store, beside its pods and the objects that quotas count."""
     return [obj for kind in POLICIES for obj in client.list(kind)[0]]

@@ -23,7 +23,7 @@ from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import NotFoundError, ObjectClient, ObjectStore, ServerError, find_object
 
-from .api_server import POLICIES, server_of
+from .api_server import POLICIES, admitted
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
@@ -147,7 +147,7 @@ class ResourceClaimController:
             (name,) = self._store.names_of_new([claim])
             claim = replace(claim, metadata=replace(claim.metadata, name=name))
             request = AdmissionRequest(claim, user=controller_account("resourceclaim-controller"))
-            claim = cast("ResourceClaim", server_of(self._store).admit([request])[0])
+            claim = cast("ResourceClaim", admitted(self._store, request))
         return self._client.create(claim)
 
     # ---- claims of pods that are gone ----------------------------------------------------------------------

@@ -166,6 +166,23 @@ def test_completion_offers_what_the_input_has(words: str, offered: set[str], tmp
     assert all(name.startswith(begun) for name in found)
 
 
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("dem", "demo\tWalk through the questions that moorage...\n:4\n"),
+        ("check --allo", "--allow\t"),
+        ("completion ba", "bash\n:4\n"),
+        ("check -f ", ":0\n"),
+    ],
+)
+def test_kubectl_is_offered_what_completes_a_plugin(
+    words: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-moorage", *words.split(" ")])
+    assert cli.complete() == 0
+    assert capsys.readouterr().out.startswith(printed)
+
+
 def test_each_command_is_in_the_help_and_has_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     from tests.doors.cli import COMMANDS
 

@@ -32,7 +32,7 @@ LIMIT = 60_000_000
 """Bytes of the archive."""
 SLOWER = 0.2
 """Seconds of processor time that a start may take longer than that of the installed command."""
-PROGRAMS = ("moorage", "kubectl-moorage")
+PROGRAMS = ("moorage", "kubectl-moorage", "kubectl_complete-moorage")
 SIMULATE = ("simulate", "-f", str(ROOT / "examples"), "-o", "name")
 START = """
 import sys
@@ -40,9 +40,10 @@ from multiprocessing import freeze_support
 from pathlib import Path
 
 freeze_support()  # for the processes of sweeps
-from moorage.cli import main, plugin
+from moorage.cli import complete, main, plugin
 
-sys.exit(plugin() if Path(sys.executable).name == "kubectl-moorage" else main())
+programs = {"kubectl-moorage": plugin, "kubectl_complete-moorage": complete}
+sys.exit(programs.get(Path(sys.executable).name, main)())
 """
 # What compiled modules import shows only when they are imported.
 IMPORTED = """
@@ -76,18 +77,19 @@ def main(wheel: Path, out: Path) -> None:
 
 
 def packed(python: Path, place: Path) -> Path:
-    """Have PyInstaller make the folder, with both programs."""
+    """Have PyInstaller make the folder, with all programs."""
     (place / "start.py").write_text(START)
     listed = subprocess.run([python, "-c", IMPORTED], check=True, capture_output=True, text=True, cwd=place)
     hidden = [f"--hidden-import={one}" for one in json.loads(listed.stdout)]
     command = [str(python), "-m", "PyInstaller", "--onedir", "--name=moorage", "--log-level=ERROR"]
-    # Both programs share their modules if these are files. To import setuptools takes longer than all others.
+    # The programs share their modules if these are files. To import setuptools takes longer than all others.
     command += ["--debug=noarchive", "--exclude-module=setuptools"]
     command += ["--collect-submodules=moorage", "--collect-data=moorage", *hidden, "start.py"]
     steady = {"PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": time_of_commit()}
     subprocess.run(command, check=True, cwd=place, env=os.environ | steady)
     folder = place / "dist/moorage"
-    shutil.copy2(folder / PROGRAMS[0], folder / PROGRAMS[1])
+    for program in PROGRAMS[1:]:
+        shutil.copy2(folder / PROGRAMS[0], folder / program)
     for link in [one for one in folder.rglob("*") if one.is_symlink()]:
         link.unlink()  # to a library that its own package finds without it
     return folder
@@ -127,6 +129,7 @@ def ask_in_bare_root(archive: Path, root: Path) -> None:
         tar.extractall(root, filter="data")
     debian.inside(root, "/moorage/moorage", "demo")
     debian.inside(root, "/moorage/kubectl-moorage", "version")
+    debian.inside(root, "/moorage/kubectl_complete-moorage", "che")
 
 
 def processor_time(program: Path) -> float:

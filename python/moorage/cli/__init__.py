@@ -56,3 +56,22 @@ def keep_stdout() -> None:
 def plugin() -> int:
     """Run the command line as a plugin of kubectl."""
     return main(as_plugin=True)
+
+
+def complete() -> int:
+    """Offer kubectl what completes ``kubectl moorage …``: a value and its help a line, then what the shell does.
+
+    kubectl calls ``kubectl_complete-moorage`` with the words so far, the begun one last. The number in the last line
+    is a ``ShellCompDirective`` of cobra: 0 has the shell offer files, 4 forbids it.
+    """
+    from click.shell_completion import ShellComplete
+
+    from .app import app
+
+    *words, begun = sys.argv[1:] or [""]
+    offers = ShellComplete(app, {}, "moorage", "").get_completions(words, begun)
+    named = [offer for offer in offers if offer.type == "plain"]
+    for offer in named:
+        print(f"{offer.value}\t{offer.help}" if offer.help else offer.value)
+    print(f":{0 if len(named) < len(offers) else 4}")
+    return 0

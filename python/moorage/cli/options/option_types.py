@@ -88,6 +88,21 @@ _help_all = SharedOption(
 )
 
 
+class PathName(click.types.StringParamType):
+    """A text for which a shell offers files; the reader of the file says what is wrong with it."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Have the shell offer files; see `click.ParamType`."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+PATH = PathName()
+
+
 class WithExamples(click.Command):
     """A command whose help shows how it is called, below its first sentence."""
 
@@ -96,6 +111,9 @@ class WithExamples(click.Command):
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples or self.examples
+        for parameter in self.params:
+            if parameter.type == click.STRING and re.search(r"\b(FILE|DIR)\b", parameter.metavar or ""):
+                parameter.type = PATH
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, those for help at the end; see `click.Command`."""

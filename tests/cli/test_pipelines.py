@@ -17,11 +17,15 @@ PAGE = (ROOT / "docs" / "guide" / "pipelines.md").read_text()
 RECIPES = [
     yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 ]
+MAKE = re.findall(r"^\t(.*)$", PAGE, re.MULTILINE)
+HOOKS = {hook["id"]: hook["entry"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
 
 
 def commands(value: Any) -> Iterator[list[str]]:
     """The calls of moorage in a recipe, as lines of a shell or as the arguments of a container."""
-    if isinstance(value, list) and value[:1] == ["moorage"]:
+    if isinstance(value, dict) and value.get("id") in HOOKS:
+        yield [*HOOKS[value["id"]].split()[1:], *value["args"]]
+    elif isinstance(value, list) and value[:1] == ["moorage"]:
         yield value[1:]
     elif isinstance(value, str) and value.startswith("moorage "):
         yield shlex.split(value.partition(" > ")[0])[1:]
@@ -42,7 +46,7 @@ def test_the_recipes_give_what_action_and_template_read() -> None:
     assert not needed & set(template["variables"])
 
 
-@pytest.mark.parametrize("recipe", RECIPES[2:], ids=["junit", "argo"])
+@pytest.mark.parametrize("recipe", [*RECIPES[2:], MAKE], ids=["junit", "pre-commit", "argo", "make"])
 def test_the_commands_of_a_recipe_can_be_parsed(recipe: Any) -> None:
     found = list(commands(recipe))
     assert len(found) == 1

@@ -41,9 +41,8 @@ If there is no cluster to read (configurations, traces), and for
 
 Each difference has a name, which `moorage compare` prints to show
 [what an upgrade changes](guide/before_you_upgrade.md). A behaviour is on in the releases of its heading, and
-off in the others. [What v1.37 changed in the sources](v1_37_sources.md) lists each change, with the behaviour
-that has it here, and [the tables below](#controllers-and-the-api-server) those of controllers and the API
-server.
+off in the others. [The tables below](#controllers-and-the-api-server) list what changed in controllers and
+the API server.
 """
 PREVIEW = """
 Kubernetes {0.version} is not out yet: moorage follows its beta {0.patch}, so that you can ask early what an

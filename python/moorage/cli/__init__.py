@@ -59,10 +59,10 @@ def plugin() -> int:
 
 
 def complete() -> int:
-    """Offer kubectl what completes ``kubectl moorage …``: a value and its help a line, then what the shell does.
+    """Offer kubectl what completes ``kubectl moorage …``: values with their help, then what the shell does.
 
-    kubectl calls ``kubectl_complete-moorage`` with the words so far, the begun one last. The number in the last line
-    is a ``ShellCompDirective`` of cobra: 0 has the shell offer files, 4 forbids it.
+    kubectl calls ``kubectl_complete-moorage`` with the words so far, the begun one last. The number in the
+    last line is a ``ShellCompDirective`` of cobra: 0 has the shell offer files, 4 forbids it.
     """
     from click.shell_completion import ShellComplete
 

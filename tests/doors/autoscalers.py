@@ -102,12 +102,16 @@ from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions
 from moorage.autoscalers.providers.known_labels import AWS as AWS
 from moorage.autoscalers.providers.known_labels import CORE as CORE
+from moorage.autoscalers.providers.known_labels import PROVIDERS as PROVIDERS
 
 # What is launched for a claim: vectors compare what EC2 is asked for.
 from moorage.autoscalers.providers.launchers import launched as launched
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects
+
+# What options name, as commands read it.
+from moorage.autoscalers.providers.type_files import given_types as given_types
 
 # A pod that comes late, as a value of an answer.
 from moorage.autoscalers.scale_up_answer import LatePod as LatePod

@@ -12,10 +12,12 @@ from moorage.store import ObjectClient
 
 from .group_settings import NodeGroup, group_finder
 from .hourly_cost import HourlyCost
-from .providers.aws.ec2_answers import DATE, price_list, region_of
-from .providers.instance_type import POOL
+from .providers import azure, gcp
+from .providers.aws.ec2_answers import DATE, price_list
+from .providers.instance_type import MADE_HERE, POOL
 from .providers.pool_types import PoolTypes, Types, stored_types
-from .providers.prices import SPOT_UNKNOWN, bought_as, may_be_of_aws, prices_by
+from .providers.prices import SPOT_UNKNOWN, bought_as, prices_by
+from .providers.type_sources import AWS, AZURE, GCP, REGION_OF, TypeSources
 
 if TYPE_CHECKING:
     from .karpenter.disruption_moves import Command
@@ -88,17 +90,62 @@ class NodePrices:
         given = sources.price(name, zone, capacity_type)
         if given is not None and (not price.is_known or price.most == given):
             return HourlyCost(given, given), self.known.own_prices
-        own_region = node.metadata.labels.get(REGION) or zone if may_be_of_aws(node) else ""
-        if not (region := region_of(sources.region or own_region)):
-            return price, ""
-        listed = price_list(region)
-        amount = listed.prices.get(name)
-        if amount is not None and not price.is_known:
-            price = HourlyCost(0.0 if capacity_type == "spot" else amount, amount)
-        where = f" in {listed.region}" if listed.region != region else ""
-        yuan = ", in yuan, also where $ stands" if listed.currency != "USD" else ""
-        text = f"prices that AWS lists on demand{where} ({DATE}{yuan})"
-        return price, text if price.most == amount else ""
+        cost, text = list_price(node, sources)
+        if not price.is_known:
+            price = cost
+        return price, text if price.most == cost.most and price.is_known else ""
+
+
+def list_price(node: Node, sources: TypeSources) -> tuple[HourlyCost, str]:
+    """Return what a provider lists for a node, and what that list is. A copy of a node does not say of which
+    provider it is, as a region does."""
+    (name, zone, capacity_type), labels = bought_as(node), node.metadata.labels
+    scheme = "" if node.spec.provider_id.startswith(MADE_HERE) else node.spec.provider_id.partition(":")[0]
+    owner = _SCHEMES.get(scheme)
+    regions = {
+        provider: REGION_OF[provider](labels.get(REGION) or zone)
+        for provider in _LISTS
+        if owner in ("", provider)
+    }
+    if sources.region and owner in ("", sources.provider):
+        regions = {sources.provider: sources.region}
+    for provider, region in regions.items():
+        if region and (found := _LISTS[provider](region, name, capacity_type)) is not None:
+            return found
+    return HourlyCost(), ""
+
+
+def _of_aws(region: str, name: str, capacity_type: str) -> tuple[HourlyCost, str] | None:
+    listed = price_list(region)
+    amount = listed.prices.get(name)
+    where = f" in {listed.region}" if listed.region != region else ""
+    yuan = ", in yuan, also where $ stands" if listed.currency != "USD" else ""
+    text = f"prices that AWS lists on demand{where} ({DATE}{yuan})"
+    return None if amount is None else (_bound(amount, capacity_type), text)
+
+
+def _of_azure(region: str, name: str, capacity_type: str) -> tuple[HourlyCost, str] | None:
+    is_listed = name.startswith("Standard_") and region in azure.catalogue().prices
+    amount = azure.prices_of(region).get(name) if is_listed else None
+    text = f"prices that Azure lists on demand ({azure.DATE})"
+    return None if amount is None else (_bound(amount, capacity_type), text)
+
+
+def _of_gcp(region: str, name: str, capacity_type: str) -> tuple[HourlyCost, str] | None:
+    amounts = gcp.prices_of(region).get(name)
+    text = f"prices that GCP lists ({gcp.DATE})"
+    return None if amounts is None else (HourlyCost(*[amounts[capacity_type == "spot"]] * 2), text)
+
+
+def _bound(amount: float, capacity_type: str) -> HourlyCost:
+    """Spot at an unknown price costs at most what it does on demand."""
+    return HourlyCost(0.0 if capacity_type == "spot" else amount, amount)
+
+
+_LISTS = {AWS: _of_aws, GCP: _of_gcp, AZURE: _of_azure}
+"""What the price list of each provider has of a type, and what it is; None if it lacks the type."""
+_SCHEMES = {"": "", "aws": AWS, "gce": GCP, "azure": AZURE}
+"""Providers by how the IDs of their nodes begin."""
 
 
 def stored_prices(types: Types | None, client: ObjectClient, groups: Sequence[NodeGroup] = ()) -> NodePrices:

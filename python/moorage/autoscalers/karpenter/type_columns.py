@@ -113,10 +113,11 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     named = {offering.key.name for offering in own}.union(
         *[offering.requirements.by_key for offering in offerings]
     )
-    others = vocabulary.known_labels.of_types - named
+    known_labels = vocabulary.known_labels
+    others = known_labels.of_types - named
     shown = {domain_of(key) for key in named if key != reservation_id}
-    own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
-    unknown = frozenset(key for key in others if domain_of(key) not in shown)
+    unknown = frozenset(key for key in others if known_labels.domain_of(key) not in shown)
+    own += [make(key, "DoesNotExist") for key in others - unknown]
     return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
 
 

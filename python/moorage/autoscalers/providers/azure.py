@@ -1,13 +1,15 @@
-"""Types from what ``az vm list-skus -o json`` prints, as Karpenter's provider for Azure makes them.
+"""Sizes of Azure, as Karpenter's provider for Azure makes types of them: those of the catalogue, or of what
+``az vm list-skus -o json`` prints.
 
-Rules: karpenter-provider-azure 352646f5, pkg/providers/instancetype. Prices are not in the list, and which
-GPU a size has is in its name alone; AKSNodeClasses are not read.
+Rules: karpenter-provider-azure 352646f5, pkg/providers/instancetype, pkg/providers/pricing and
+pkg/utils/supported-gpus.yaml. AKSNodeClasses are not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, examples, located, number_of
 
 from ..hourly_cost import UNKNOWN
+from .catalogues import read_catalogue
 from .instance_type import (
     INSTANCE_TYPE,
     InstanceType,
@@ -26,6 +29,7 @@ from .instance_type import (
     read_items,
     requirements,
 )
+from .kept_by_kubelet import AZURE, GIB, MIB
 
 GROUP = "karpenter.azure.com"
 COMMAND = "az vm list-skus -o json"
@@ -36,20 +40,21 @@ _AKS = "kubernetes.azure.com"
 _PRIORITIES = f"{_AKS}/scalesetpriority", f"{_AKS}/priority"
 _SCOPE = f"{GROUP}/placement-scope"
 REGIONAL_ZONE = "0"
-_GIB, _MIB, _GB = 1 << 30, 1 << 20, 10**9
+_GB = 10**9
 _NAME = re.compile(
     r"(?P<family>[A-Z])(?P<subfamily>[A-Z]{0,2})\d+(?P<constrained>-\d+)?(?P<features>[a-zA-Z]*?)"
     r"(?:_(?:xl_)?(?P<accelerator>[A-UW-Z][A-Z0-9]*[0-9][A-Z0-9]*|V\d{3}))?(?:_\d+)?(?:_[vV](?P<version>\d))?(?:_Promo)?"
 )
 """A size by Azure's conventions: NC24ads_A100_v4 has family N, subfamily C, features ads, version 4."""
-_OF_AMD = ("MI", "V620", "V710")
-"""How the names of accelerators by AMD begin; the others are by NVIDIA."""
+DATE = "2026-06"
+"""When the prices of the catalogue were made."""
+_DEFAULT_REGION = "eastus"
+"""Whose prices the provider takes for a region without any."""
+_RESTRICTED = ("Standard_E64i_v3", "Standard_E64is_v3")
+_BURSTABLE = "B"
+"""A family that is not sold as spot."""
 _CONFIDENTIAL = ("DC", "EC")
 _LEAST_CPU, _LEAST_GIB = 2, 3.5
-_CPU_SHARES = ((0, 1, 0.06), (1, 2, 0.04), (2, 4, 0.02), (4, 1 << 31, 0.01))
-_GIB_SHARES = ((0, 4, 0.25), (4, 8, 0.2), (8, 16, 0.1), (16, 128, 0.06), (128, 1 << 31, 0.02))
-_MEMORY_OVERHEAD = 0.075
-_USUAL_PODS = 250
 _ARCHITECTURES = {"x64": "amd64", "Arm64": "arm64"}
 
 
@@ -100,10 +105,6 @@ class _Sku(_Item, frozen=True):
         return {each.name: each.value for each in (*of_zones, *(self.capabilities or ()))}
 
     @property
-    def size(self) -> re.Match[str] | None:
-        return _NAME.fullmatch(self.name.removeprefix("Standard_"))
-
-    @property
     def is_sold(self) -> bool:
         """Whether the subscription may have it in the region."""
         return all(restriction.type != "Location" for restriction in self.restrictions or ())
@@ -120,19 +121,77 @@ class _Sku(_Item, frozen=True):
 
 
 class _Machine(NamedTuple):
-    """A size, its name in parts, and its numbers."""
+    """A size: its name in parts, its numbers, what it can, who made its GPUs ("" without any), and the zones
+    in which it is sold."""
 
-    sku: _Sku
+    name: str
     size: re.Match[str]
     cpu: int
     gib: float
     gpus: int
+    values: Mapping[str, str]
+    maker: str
+    zones: Sequence[str]
 
-    @property
-    def maker(self) -> str:
-        """Who made its GPUs, as the label has it; "" if it has none, or its name does not say."""
-        accelerator = self.size["accelerator"] or ""
-        return ("amd" if accelerator.startswith(_OF_AMD) else "nvidia") if self.gpus and accelerator else ""
+
+class _Catalogue(msgspec.Struct, frozen=True):
+    """Sizes with vCPUs, MiB, GPUs and architecture; prices on demand in their order by region, 0 for none;
+    zones of regions that have some; and who made the GPUs of sizes that nodes can have."""
+
+    sizes: tuple[tuple[str, int, int, int, str], ...]
+    prices: dict[str, tuple[float, ...]]
+    zones: dict[str, tuple[str, ...]]
+    gpus: dict[str, str]
+
+
+@cache
+def catalogue() -> _Catalogue:
+    """Return the catalogue; it is read once."""
+    return read_catalogue("azure", _Catalogue)
+
+
+@cache
+def prices_of(region: str) -> Mapping[str, float]:
+    """Return the prices of sizes on demand, per hour."""
+    known = catalogue()
+    prices = known.prices.get(region) or known.prices[_DEFAULT_REGION]
+    return {row[0]: price for row, price in zip(known.sizes, prices, strict=True) if price}
+
+
+def zones_of(region: str) -> list[str]:
+    """Return the zones of a region."""
+    return [f"{region}-{zone}" for zone in catalogue().zones.get(region, ())]
+
+
+def types_of(region: str, zones: Collection[str]) -> ListedTypes:
+    """Return the sizes that a region has a price for, in some zones: no public table says in which each is
+    sold, and what its disks are."""
+    prices, own = prices_of(region), [zone.rpartition("-")[2] for zone in sorted(zones)]
+    machines = []
+    for name, cpu, mib, gpus, architecture in catalogue().sizes:
+        size = _NAME.fullmatch(name.removeprefix("Standard_"))
+        if size is None or name not in prices:
+            continue
+        can = {
+            "AcceleratedNetworkingEnabled": True,
+            "PremiumIO": "s" in size["features"],
+            "LowPriorityCapable": size["family"] != _BURSTABLE,
+        }
+        values = {key: str(value) for key, value in can.items()}
+        values["CpuArchitectureType"] = "Arm64" if architecture == "arm64" else "x64"
+        machines.append(_Machine(name, size, cpu, mib / 1024, gpus, values, _maker(name, gpus), own))
+    types = [_type(each, region) for each in machines if _is_usable(each)]
+    source = (
+        f"azure {region}, {DATE}{_elsewhere(region)}; all sizes taken to be sold in all zones; {_ASSUMED}"
+    )
+    return ListedTypes(GROUP, tuple(types), source)
+
+
+def _elsewhere(region: str) -> str:
+    return "" if region in catalogue().prices else f", those of {_DEFAULT_REGION}"
+
+
+_ASSUMED = "OS disks of 128 GB assumed"
 
 
 def read_sizes(items: Sequence[object]) -> ListedTypes:
@@ -148,29 +207,41 @@ def read_sizes(items: Sequence[object]) -> ListedTypes:
     if not placed:
         raise InputError(f"has no virtual machine: ask with {COMMAND} --resource-type {_MACHINES}")
     region = only_region([each.place.location.lower() for each in placed], "ask with --location REGION")
-    machines = [each for sku in placed if (each := _machine(sku)) is not None]
-    unnamed = sorted(machine.sku.name for machine in machines if machine.gpus and not machine.maker)
-    usable = [machine for machine in machines if not machine.gpus or machine.maker]
+    machines = [each for sku in placed if sku.is_sold and (each := _machine(sku)) is not None]
+    unknown = sorted(each.name for each in machines if each.gpus and not each.maker)
+    usable = [each for each in machines if _is_usable(each)]
     if not usable:
         raise InputError(f"has no size that nodes of {region} can be")
     parts = [f"azure {region}, {number_of(len(usable), 'size', 'sizes')} of {COMMAND.rpartition(' -o')[0]}"]
-    if unnamed:
-        parts.append(f"left out, as their names do not say which GPU they have: {examples(unnamed, 3)}")
-    parts.append("OS disks of 128 GB assumed")
+    parts.append(f"prices of {DATE}{_elsewhere(region)}")
+    if unknown:
+        parts.append(f"left out, as AKS does not know their GPUs: {examples(unknown, 3)}")
+    parts.append(_ASSUMED)
     return ListedTypes(GROUP, tuple([_type(each, region) for each in usable]), "; ".join(parts))
 
 
 def _machine(sku: _Sku) -> _Machine | None:
-    """A size that nodes of the provider can be; None for another."""
-    size, values = sku.size, sku.values
-    if size is None or size["constrained"] or not sku.is_sold:
+    size, values = _NAME.fullmatch(sku.name.removeprefix("Standard_")), sku.values
+    if size is None:
         return None
     with located(obj=sku.name):
         cpu, gib = int(_number(values, "vCPUs")), _number(values, "MemoryGB")
         gpus = int(_number({"GPUs": "0"} | values, "GPUs"))
-    is_large = cpu >= _LEAST_CPU and gib >= _LEAST_GIB
+    return _Machine(sku.name, size, cpu, gib, gpus, values, _maker(sku.name, gpus), sku.zones)
+
+
+def _maker(name: str, gpus: int) -> str:
+    return catalogue().gpus.get(name.lower().removesuffix("_promo"), "") if gpus else ""
+
+
+def _is_usable(machine: _Machine) -> bool:
+    """Whether nodes of the provider can be of a size."""
+    size = machine.size
+    is_large = machine.cpu >= _LEAST_CPU and machine.gib >= _LEAST_GIB
     is_open = not f"{size['family']}{size['subfamily']}".startswith(_CONFIDENTIAL)
-    return _Machine(sku, size, cpu, gib, gpus) if is_large and is_open else None
+    has_known_gpus = not machine.gpus or bool(machine.maker)
+    is_allowed = machine.name not in _RESTRICTED and not size["constrained"]
+    return is_large and is_open and has_known_gpus and is_allowed
 
 
 def _number(values: Mapping[str, str], name: str) -> float:
@@ -183,52 +254,50 @@ def _number(values: Mapping[str, str], name: str) -> float:
 
 
 def _type(machine: _Machine, region: str) -> InstanceType:
-    cpu, gib = machine.cpu, machine.gib
-    memory = int(gib) * _GIB
+    memory = int(machine.gib) * GIB
     capacity = {
-        "cpu": cpu,
-        "memory": memory - ceil(memory * _MEMORY_OVERHEAD),
+        "cpu": machine.cpu,
+        "memory": memory - ceil(memory * AZURE.unseen),
         "ephemeral-storage": 128 * _GB,
-        "pods": _USUAL_PODS,
+        "pods": AZURE.pods,
         "nvidia.com/gpu": machine.gpus if machine.maker == "nvidia" else 0,
         "amd.com/gpu": machine.gpus if machine.maker == "amd" else 0,
     }
     kept = {
-        "cpu": Quantity(f"{int(1000 * _shares(cpu, _CPU_SHARES))}m"),
-        "memory": Quantity(f"{int(1024 * _shares(gib, _GIB_SHARES))}Mi"),
+        "cpu": Quantity(f"{AZURE.cpu.of(machine.cpu)}m"),
+        "memory": Quantity(f"{AZURE.memory.of(machine.gib)}Mi"),
     }
     return InstanceType(
-        machine.sku.name,
+        machine.name,
         {name: Quantity(str(amount)) for name, amount in capacity.items()},
-        tuple(_offerings(machine.sku, region)),
+        tuple(_offerings(machine, region)),
         requirements(_labels(machine, region)),
-        (kept, {"memory": Quantity("750Mi")}),
+        (kept, AZURE.eviction),
     )
 
 
-def _shares(amount: float, ranges: Sequence[tuple[int, int, float]]) -> float:
-    """A sum of shares, each of a range; unlike elsewhere cut at the end alone."""
-    return sum((min(amount, end) - start) * share for start, end, share in ranges if start <= amount)
-
-
-def _offerings(sku: _Sku, region: str) -> Iterator[Offering]:
-    kinds = ["on-demand", *(["spot"] if _is(sku.values, "LowPriorityCapable") else ())]
-    zonal = [(f"{region}-{zone}", "zonal") for zone in sku.zones]
+def _offerings(machine: _Machine, region: str) -> Iterator[Offering]:
+    """Offerings in zones and without one. Before it has asked for them, the provider takes prices of spot to
+    be those on demand."""
+    kinds = ["on-demand", *(["spot"] if _is(machine.values, "LowPriorityCapable") else ())]
+    price = prices_of(region).get(machine.name, UNKNOWN)
+    zonal = [(f"{region}-{zone}", "zonal") for zone in machine.zones]
     for zone, scope in (*zonal, (REGIONAL_ZONE, "regional")):
         for kind in kinds:
             priority = "spot" if kind == "spot" else "regular"
             labels = {_SCOPE: [scope], **dict.fromkeys(_PRIORITIES, (priority,))}
-            yield Offering(zone, kind, UNKNOWN, requirements=requirements(labels))
+            bound = kind == "spot" and price < UNKNOWN
+            yield Offering(zone, kind, price, requirements=requirements(labels), is_bound=bound)
 
 
 def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
     """The labels of a type; os-sku, cluster and FIPS are not known."""
-    sku, size, values = machine.sku, machine.size, machine.sku.values
+    size, values = machine.size, machine.values
     version, mib = size["version"], int(machine.gib * 1024)
     series = f"{size['family']}{size['subfamily']}{size['features']}" + (f"_v{version}" if version else "")
     disk = _ephemeral_disk(values)
     of_sku: dict[str, Sequence[object]] = {
-        "name": [sku.name],
+        "name": [machine.name],
         "family": [size["family"]],
         "series": [series],
         "version": [version or "1"],
@@ -238,13 +307,14 @@ def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
         "storage-premium-capable": [_flag(values, "PremiumIO")],
         "storage-ultra-ssd": [_flag(values, "UltraSSDAvailable")],
         "storage-ephemeralos-maxsize": [disk] if disk else [],
-        "gpu-count": [machine.gpus],
+        "gpu-count": [machine.gpus if machine.maker else 0],
         "gpu-manufacturer": [machine.maker] if machine.maker else [],
-        "gpu-name": [size["accelerator"]] if machine.maker else [],
+        "gpu-name": [size["accelerator"]] if machine.maker and size["accelerator"] else [],
+        "hyperv-generation": [part[1:] for part in values.get("HyperVGenerations", "").split(",") if part],
     }
     architecture = values.get("CpuArchitectureType", "x64")
     return {
-        INSTANCE_TYPE: [sku.name],
+        INSTANCE_TYPE: [machine.name],
         "kubernetes.io/arch": [_ARCHITECTURES.get(architecture, architecture)],
         "kubernetes.io/os": ["linux"],
         "topology.kubernetes.io/region": [region],
@@ -270,8 +340,8 @@ def _ephemeral_disk(values: Mapping[str, str]) -> int:
         return 0
     on_nvme = "NvmeDisk" in values.get("SupportedEphemeralOSDiskPlacements", "")
     sizes = (
-        ("NvmeDiskSizeInMiB", _MIB if on_nvme else 0),
+        ("NvmeDiskSizeInMiB", MIB if on_nvme else 0),
         ("CachedDiskBytes", 1),
-        ("MaxResourceVolumeMB", _MIB),
+        ("MaxResourceVolumeMB", MIB),
     )
     return next((gb for name, unit in sizes if (gb := int(values.get(name, "0")) * unit // _GB)), 0)

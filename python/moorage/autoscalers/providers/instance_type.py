@@ -19,7 +19,7 @@ from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
 
 from ..hourly_cost import UNKNOWN, HourlyCost
-from .known_labels import DOMAINS, domain_of
+from .known_labels import DOMAINS, GKE_ACCELERATOR, domain_of
 
 # ---- the labels of nodes that say what they are, and requirements on labels --------------------------------
 
@@ -258,7 +258,7 @@ _OF_ONE_NODE = (
     *(HOSTNAME, "karpenter.sh/registered", "karpenter.sh/initialized"),
     *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
 )
-_SYSTEM = ("kubernetes.io/arch", "kubernetes.io/os")
+_SYSTEM = ("kubernetes.io/arch", "kubernetes.io/os", GKE_ACCELERATOR)
 
 
 def seen_types(nodes: Iterable[Node], domains: frozenset[str] = DOMAINS) -> dict[str, list[InstanceType]]:
@@ -341,8 +341,6 @@ def _least(amounts: list[dict[str, Quantity]]) -> dict[str, Quantity]:
 # What the types have in common that the command of a provider lists: ``az vm list-skus``, ``gcloud compute
 # machine-types list``.
 
-CPU_SHARES = ((0, 1000, 0.06), (1000, 2000, 0.01), (2000, 4000, 0.005), (4000, 1 << 31, 0.0025))
-"""What the kubelet keeps on AWS and GKE of each range of millicores."""
 T = TypeVar("T")
 
 
@@ -361,13 +359,6 @@ class ListedTypes:
     group: str
     types: Sequence[InstanceType]
     source: str
-
-
-def whole_shares(amount: int, ranges: Iterable[tuple[int, int, float]]) -> int:
-    """Return a sum of shares, each of a range of an amount and cut to whole units."""
-    return sum(
-        int(float(min(amount, end) - start) * share) for start, end, share in ranges if amount >= start
-    )
 
 
 def read_items(items: Sequence[object], kind: type[T], command: str) -> list[T]:

@@ -45,6 +45,8 @@ class KnownLabels:
         such a domain, it is unknown whether it has one.
     labels : mapping of str to str
         What every node of the provider has.
+    beside : mapping of str to str
+        Labels of types below other domains, by the domain beside whose labels they stand.
     """
 
     well_known: frozenset[str] = frozenset()
@@ -54,6 +56,7 @@ class KnownLabels:
     reservation_labels: tuple[str, ...] = ()
     domains: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     def __or__(self, other: KnownLabels) -> KnownLabels:
         return KnownLabels(
@@ -64,6 +67,7 @@ class KnownLabels:
             other.reservation_labels or self.reservation_labels,
             self.domains | other.domains,
             {**self.labels, **other.labels},
+            {**self.beside, **other.beside},
         )
 
     def key(self, name: str) -> str:
@@ -95,7 +99,12 @@ class KnownLabels:
     @cached_property
     def of_types(self) -> frozenset[str]:
         """The labels that say what an instance type is."""
-        return frozenset(key for key in self.known if domain_of(key) in self.domains) - self.labels.keys()
+        every = frozenset(key for key in self.known if self.domain_of(key) in self.domains)
+        return every - self.labels.keys()
+
+    def domain_of(self, key: str) -> str:
+        """Return the domain with whose labels one of a type is known, or not."""
+        return self.beside.get(key) or domain_of(key)
 
 
 NOTHING = KnownLabels()
@@ -168,6 +177,8 @@ _SKU = (
     *("storage-premium-capable", "storage-ephemeralos-maxsize", "storage-ultra-ssd"),
     *("gpu-name", "gpu-manufacturer", "gpu-count"),
 )
+INTERNAL = frozenset({f"{_AZURE}/sku-hyperv-generation"})
+"""Labels of types that pools and pods may not name."""
 _FLAG = frozenset({"false", "true"})
 AZURE = KnownLabels(
     frozenset(
@@ -201,23 +212,31 @@ _MACHINE = (
     *("family", "shape", "generation", "size", "cpu", "memory"),
     *("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory"),
 )
-_GKE = ("gke-accelerator", "gke-cpu-scaling-level", "gke-netd-ready")
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
+DISK_TYPE = "disk-type.gke.io/"
+DISK_TYPES = (
+    *("pd-balanced", "pd-extreme", "pd-ssd", "pd-standard", "hyperdisk-balanced"),
+    *("hyperdisk-balanced-high-availability", "hyperdisk-extreme", "hyperdisk-ml", "hyperdisk-throughput"),
+)
+"""Of labels that say which disks a type takes."""
+_GKE = ("gke-cpu-scaling-level", "gke-netd-ready")
 GCP = KnownLabels(
     frozenset(
         {
             *(f"{_GCP}/instance-{name}" for name in _MACHINE),
-            *("topology.k8s.gcp/zone-id", "projectcalico.org/ds-ready"),
+            *("topology.k8s.gcp/zone-id", "projectcalico.org/ds-ready", GKE_ACCELERATOR),
             *(f"cloud.google.com/{name}" for name in _GKE),
             *("iam.gke.io/gke-metadata-server-enabled", "addon.gke.io/node-local-dns-ds-ready"),
             "node.kubernetes.io/masq-agent-ds-ready",
+            *(f"{DISK_TYPE}{name}" for name in DISK_TYPES),
         }
     ),
     frozenset({_GCP}),
     normalized={"topology.gke.io/zone": ZONE},
-    domains=frozenset({_GCP, "topology.k8s.gcp"}),
+    domains=frozenset({_GCP, "topology.k8s.gcp", domain_of(DISK_TYPE)}),
+    beside={GKE_ACCELERATOR: _GCP},
 )
-"""Karpenter's provider for GCP (417f047b), pkg/apis/v1alpha1/labels.go and pkg/operator/operator.go; the
-labels of disk types are not there."""
+"""Karpenter's provider for GCP (417f047b), pkg/apis/v1alpha1/labels.go and pkg/operator/operator.go."""
 _KWOK = "karpenter.kwok.sh"
 KWOK = KnownLabels(
     frozenset(f"{_KWOK}/instance-{name}" for name in ("cpu", "family", "memory", "size")),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import chain
 from math import ceil
 from typing import NamedTuple
@@ -16,13 +17,15 @@ from moorage.cluster.requirements import whole
 from moorage.errors import InputError, examples, first_of, number_of
 from moorage.kube import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
 from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.kube.model.node import REGION
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
+from . import azure, gcp
 from .aws.ec2_answers import NO_ANSWERS
 from .aws.node_class import DEFAULTS, ProviderOptions
-from .aws.region_types import TypeSources, allows_spot, aws_types, has_node_class
+from .aws.region_types import allows_spot, asked_zones, aws_types, has_node_class
 from .instance_type import (
     INSTANCE_TYPE,
     INTERFACES,
@@ -35,8 +38,19 @@ from .instance_type import (
     seen_types,
     shown_types,
 )
-from .known_labels import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, KnownLabels, known_labels_of
-from .prices import SPOT_UNKNOWN, overlaid, prices_by
+from .known_labels import (
+    AWS,
+    CORE,
+    DOMAINS,
+    INTERNAL,
+    KWOK,
+    NOTHING,
+    PROVIDERS,
+    KnownLabels,
+    known_labels_of,
+)
+from .prices import SPOT_UNKNOWN, OwnPrices, overlaid, prices_by
+from .type_sources import AZURE, GCP, TypeSources, region_among
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
@@ -305,24 +319,43 @@ def _provided_types(
     sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
     if isinstance(types, TypeSources):
         sources = types
-    of_aws = [pool for pool in pools if has_node_class(pool)]
+    found = sources
     if not (pools or isinstance(types, ListedTypes) or sources.answers is not NO_ANSWERS):
         own_prices = sources.prices.used_on((), nodes)
         return PoolTypes({}, "", NOTHING, sources=sources, own_prices=own_prices)
-    if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
-        raise InputError(
-            "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
-        )
-    there, by_pool = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]]()
+    there, by_pool, parts = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]](), list[str]()
     if isinstance(types, ListedTypes):
         by_pool, source = _listed(types, pools, nodes)
-    elif of_aws:
-        of_provider = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
-        by_pool, source = dict(of_provider.by_pool), f"types: {of_provider.source}"
-        sources = replace(sources, region=of_provider.region)
+        parts.append(source)
     else:
-        of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
-        source = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}"
+        for name, lister in _LISTERS.items():
+            of_lister = [each for each in pools if _group(each) == lister.group]
+            if sources.provider == name and not of_lister:
+                raise InputError(
+                    f"no NodePool has a node class of {lister.group}, so there are no types of {name}"
+                )
+            if of_lister:
+                listed, region = _of_catalogue(name, sources, of_lister, nodes, zones)
+                of_pools, source = _listed(listed, of_lister, nodes)
+                by_pool |= of_pools
+                parts.append(source)
+                found = replace(sources, provider=name, region=region)
+        of_aws = [pool for pool in pools if has_node_class(pool)]
+        if (sources.provider == "aws" or sources.answers is not NO_ANSWERS) and not of_aws:
+            raise InputError(
+                "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
+            )
+        if of_aws:
+            given = replace(_named_for("aws", sources), flags=flags)
+            of_provider = aws_types(given, of_aws, node_classes, nodes, zones)
+            by_pool |= of_provider.by_pool
+            parts.append(of_provider.source)
+            found = replace(sources, provider="aws", region=of_provider.region)
+    if by_pool:
+        source = f"types: {'; '.join(parts)}"
+    else:
+        count = sum(node.metadata.labels.get(POOL) in there for node in nodes)
+        source = f"{SEEN} {number_of(count, 'node', 'nodes')}"
     provider, shown = known_labels_of(pools), dict[str, Sequence[InstanceType]]()
     for name, seen in seen_types(nodes, DOMAINS | provider.domains).items():
         of_catalogue = by_pool.get(name, ())
@@ -339,10 +372,64 @@ def _provided_types(
     offered = chain.from_iterable(by_pool.get(pool.name, ()) for pool in pools if allows_spot(pool))
     is_bound = any(offering.is_bound for kind in offered for offering in kind.offerings)
     source = "; ".join(filter(None, [source, SPOT_UNKNOWN if is_bound else "", own_prices]))
-    named = by_pool if isinstance(types, ListedTypes) else shown
-    lists = None if isinstance(types, ListedTypes) else sources
+    named = shown if found.provider == "aws" or not parts else by_pool
+    lists = None if isinstance(types, ListedTypes) else found
     provider |= _named(named)
     return PoolTypes(by_pool, source, provider, sources=lists, own_prices=own_prices)
+
+
+class _Lister(NamedTuple):
+    """A provider with a catalogue of its own, by the group of its node classes."""
+
+    group: str
+    zones_of: Callable[[str], list[str]]
+    types_of: Callable[[str, Collection[str]], ListedTypes]
+    takes_all_zones: bool
+
+
+_LISTERS = {
+    GCP: _Lister(gcp.GROUP, gcp.zones_of, gcp.types_of, False),
+    AZURE: _Lister(azure.GROUP, azure.zones_of, azure.types_of, True),
+}
+
+
+def _group(pool: NodePool) -> str:
+    return pool.spec.template.spec.node_class_ref.group
+
+
+def _named_for(provider: str, sources: TypeSources) -> TypeSources:
+    """What options name, without the region of another provider."""
+    return sources if sources.provider in ("", provider) else replace(sources, region="", zones=())
+
+
+def _of_catalogue(
+    name: str,
+    sources: TypeSources,
+    pools: Sequence[NodePool],
+    nodes: Iterable[Node],
+    volume_zones: frozenset[str],
+) -> tuple[ListedTypes, str]:
+    """The types of a provider's catalogue in the region and the zones of its pools, and this region."""
+    lister, own = _LISTERS[name], {pool.name for pool in pools}
+    labels = [node.metadata.labels for node in nodes if node.metadata.labels.get(POOL) in own]
+    there = {each[key] for each in labels for key in (ZONE, REGION) if key in each}
+    there |= volume_zones | asked_zones(pools)
+    given = _named_for(name, sources)
+    region = region_among(name, given.region, there, pools[0].name)
+    every = lister.zones_of(region)
+    zones = given.zones or [zone for zone in every if zone in there and not lister.takes_all_zones] or every
+    types = _priced(name, region, tuple(zones), sources.prices)
+    if not types.types:
+        raise InputError(f"the catalogue of {name} has no types of {region}: give a list, see --help")
+    why = "given" if given.zones else "all" if [*zones] == every else "of nodes, volumes and pools"
+    about = f"{types.source}; zones, {why}: {examples(sorted(zones), 6)}" if zones else types.source
+    return replace(types, source=about), region
+
+
+@lru_cache(64)
+def _priced(name: str, region: str, zones: tuple[str, ...], prices: OwnPrices) -> ListedTypes:
+    types = _LISTERS[name].types_of(region, zones)
+    return replace(types, types=prices.put_on(types.types))
 
 
 def _listed(
@@ -352,8 +439,8 @@ def _listed(
     pool's node class, so its nodes show it."""
     source = types.source
     if not pools:
-        return {"": types.types}, f"types: {source}"
-    own = [pool.name for pool in pools if pool.spec.template.spec.node_class_ref.group == types.group]
+        return {"": types.types}, source
+    own = [pool.name for pool in pools if _group(pool) == types.group]
     if not own:
         raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
     by_pool = dict[str, Sequence[InstanceType]]()
@@ -372,11 +459,11 @@ def _listed(
         usual = types.types[0].capacity["pods"]
         pods = {"pods": min(counts, default=usual)}
         by_pool[name] = [
-            replace(kind, capacity={**kind.capacity, **pods}, shown=amounts.get(kind.name))
+            replace(kind, capacity={**kind.capacity, **pods}, shown=amounts.get(kind.name, kind.shown))
             for kind in types.types
         ]
         source += f"; {pods['pods']} pods a node of NodePool {name}{'' if counts else ' assumed'}"
-    return by_pool, f"types: {source}"
+    return by_pool, source
 
 
 KINDS: tuple[type[Object], ...] = (NodePool, EC2NodeClass, PersistentVolume, NodeOverlay, KarpenterSettings)
@@ -422,4 +509,4 @@ def _zones_of_volumes(objects: Iterable[Object], known: KnownLabels) -> frozense
 
 
 def _named(types: Mapping[str, Sequence[InstanceType]]) -> KnownLabels:
-    return KnownLabels(named_labels(dict.fromkeys(chain.from_iterable(types.values()))))
+    return KnownLabels(named_labels(dict.fromkeys(chain.from_iterable(types.values()))) - INTERNAL)

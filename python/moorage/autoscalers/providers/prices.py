@@ -27,7 +27,6 @@ from .instance_type import (
     CAPACITY_TYPE,
     CAPACITY_TYPES,
     INSTANCE_TYPE,
-    MADE_HERE,
     POOL,
     ZONE,
     InstanceType,
@@ -63,7 +62,8 @@ class OwnPrices(Struct, frozen=True, eq=False):
 
     def _priced(self, name: str, offering: Offering) -> Offering:
         price = self.of(name, offering.zone, offering.capacity_type)
-        if price is None and offering.price == UNKNOWN and offering.capacity_type == "spot":
+        is_open = offering.is_bound or offering.price == UNKNOWN
+        if price is None and is_open and offering.capacity_type == "spot":
             bound = self.of(name, offering.zone, "on-demand")
             return offering if bound is None else replace(offering, price=bound, is_bound=True)
         return offering if price is None else replace(offering, price=price, is_bound=False)
@@ -326,12 +326,6 @@ def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[
         return []
     here, elsewhere = (examples(sorted(zones), 3) for zones in (there, offered))
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]
-
-
-def may_be_of_aws(node: Node) -> bool:
-    """Whether a node may be of AWS: a copy of one does not say of which provider it is."""
-    provider_id = node.spec.provider_id
-    return not provider_id or provider_id.startswith(("aws:", MADE_HERE))
 
 
 def bought_as(node: Node) -> tuple[str, str, str]:

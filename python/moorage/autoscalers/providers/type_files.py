@@ -19,8 +19,8 @@ from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.meta import labels, quantity
 from moorage.kube.read.files import read_text, source_name
 
+from ..hourly_cost import UNKNOWN
 from .aws.ec2_answers import ec2_answers, refuse_other_formats
-from .aws.region_types import AWS, TypeSources
 from .azure import VM_SIZE_FIELD, read_sizes
 from .gcp import MACHINE_TYPE_FIELD, read_machine_types
 from .instance_type import (
@@ -35,6 +35,7 @@ from .instance_type import (
 )
 from .pool_types import Types
 from .prices import NO_PRICES, is_price_list, read_prices
+from .type_sources import AWS, TypeSources, names_provider
 
 # ---- reads instance types from a file, in the format of Karpenter's kwok provider, as JSON or YAML ---------
 
@@ -225,19 +226,19 @@ def given_types(*names: str) -> Types:
     Parameters
     ----------
     names : str
-        ``aws``, ``aws:REGION`` or ``aws:ZONE,ZONE``; a list of types in the format of Karpenter's kwok
-        provider; answers of ``aws ec2 describe-instance-types`` and its like; what ``az vm list-skus`` or
-        ``gcloud compute machine-types list`` prints; a list of prices.
+        ``aws``, ``aws:REGION`` or ``aws:ZONE,ZONE``, and ``gcp`` and ``azure`` likewise; a list of types in
+        the format of Karpenter's kwok provider; answers of ``aws ec2 describe-instance-types`` and its like;
+        what ``az vm list-skus`` or ``gcloud compute machine-types list`` prints; a list of prices.
 
     Raises
     ------
     InputError
         A file cannot be read, is none of these, or contradicts another.
     """
-    of_aws = [name for name in names if name == AWS or name.startswith(f"{AWS}:")]
+    providers = [name for name in names if names_provider(name)]
     pages, lists = list[tuple[str, Any]](), list[list[InstanceType] | ListedTypes]()
     prices = NO_PRICES
-    for name in [name for name in names if name not in of_aws]:
+    for name in [name for name in names if name not in providers]:
         source, text = source_name(name), read_text(name)
         with located(source=source):
             if is_price_list(text):
@@ -251,19 +252,29 @@ def given_types(*names: str) -> Types:
                     pages.append((source, value))
                 else:
                     lists.append(_list(value))
-    if len(lists) > 1 or len(of_aws) > 1 or (lists and (of_aws or pages)):
-        raise InputError("--instance-types: give one list of types, or one region of AWS with answers of EC2")
+    sources = TypeSources.of(providers[0]) if providers else TypeSources()
+    is_other = bool(pages) and sources.provider not in ("", AWS)
+    if len(lists) > 1 or len(providers) > 1 or (lists and (providers or pages)) or is_other:
+        raise InputError(
+            "--instance-types: give one list of types, or one region of a provider; with AWS, answers of EC2"
+        )
     if lists:
         given = lists[0]
-        used = prices.used_on(given.types if isinstance(given, ListedTypes) else given)
         if isinstance(given, ListedTypes):
-            about = used or "without prices any that fits may come, and the smallest is named"
-            return replace(given, types=prices.put_on(given.types), source=f"{given.source}; {about}")
+            types = prices.put_on(given.types)
+            about = prices.used_on(given.types)
+            if any(offering.price == UNKNOWN for kind in types for offering in kind.offerings):
+                about = "; ".join(filter(None, [about, _WITHOUT_PRICE]))
+            source = "; ".join(filter(None, [given.source, about]))
+            return replace(given, types=types, source=source)
+        prices.used_on(given)
         return prices.put_on(given)
-    sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
     if pages:
         sources = replace(sources, answers=ec2_answers(pages))
-    return replace(sources, prices=prices) if pages or prices.by_offering else of_aws[0]
+    return replace(sources, prices=prices) if pages or prices.by_offering else providers[0]
+
+
+_WITHOUT_PRICE = "of types without a price any that fits may come, and the smallest is named"
 
 
 def _list(value: Any) -> list[InstanceType] | ListedTypes:

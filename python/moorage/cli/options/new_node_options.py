@@ -39,11 +39,11 @@ prices_option = new_node_option(
     metavar="FILE|aws[:REGION]",
     multiple=True,
     help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
-    "aws:REGION or aws:ZONE,ZONE, and what aws ec2 describe-instance-types, "
+    "aws:REGION or aws:ZONE,ZONE, likewise gcp and azure, and what aws ec2 describe-instance-types, "
     "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what "
     "az vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. "
-    "Default: those of AWS for NodePools with an EC2NodeClass, else those that the nodes of each "
-    "NodePool show, without prices.",
+    "Default: those of the provider for NodePools with an EC2NodeClass, GCENodeClass or AKSNodeClass, else "
+    "those that the nodes of each NodePool show, without prices.",
 )
 types_option = all_of(
     prices_option,

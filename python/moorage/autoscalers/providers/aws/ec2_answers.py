@@ -4,11 +4,9 @@ catalogue with prices on demand.
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +16,7 @@ from moorage.errors import InputError, located, shorten
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.strict_documents import parse_moment
 
+from ..catalogues import read_catalogue
 from ..prices import read_price
 
 # ---- what EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it ---------------------
@@ -339,7 +338,7 @@ def _newest(prices: Iterable[_SpotPrice]) -> Mapping[str, Mapping[str, float]]:
     return by_zone
 
 
-# ---- the catalogue of EC2's instance types, with prices on demand; ``catalogue/README.md`` has its source --
+# ---- the catalogue of EC2's instance types, with prices on demand; ``catalogues/README.md`` has its source
 
 DATE = "2026-08"
 """When the catalogue was made."""
@@ -365,8 +364,7 @@ class PriceList(NamedTuple):
 @cache
 def catalogue() -> Ec2Catalogue:
     """Return the catalogue; it is read once."""
-    file = Path(__file__).parent / "catalogue" / "ec2_catalogue.json.gz"
-    return msgspec.json.decode(gzip.decompress(file.read_bytes()), type=Ec2Catalogue)
+    return read_catalogue("ec2", Ec2Catalogue)
 
 
 def price_list(region: str) -> PriceList:

@@ -13,15 +13,13 @@ from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 
-from ..instance_type import CPU_SHARES, whole_shares
+from ..kept_by_kubelet import AWS, MIB
 from .ec2_answers import Ec2Type, ProviderTables
 from .node_class import CUSTOM, NodeClass, ProviderOptions
 
 Amounts = dict[str, Quantity]
 Variables = Mapping[str, int | str]
 
-_MIB = 1 << 20
-_USUAL_PODS = 110
 _LARGEST_INT32 = 2**31 - 1
 _GRAVITON_MIB = 64
 """Memory that machines with an ARM processor keep for themselves."""
@@ -40,7 +38,7 @@ def _quantity(text: str) -> Quantity:
 def memory_sold(kind: Ec2Type) -> int:
     """Return the memory of a type in bytes, of which nodes never see a share."""
     is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
-    return (kind.memory_info.mib - _GRAVITON_MIB * is_arm) * _MIB
+    return (kind.memory_info.mib - _GRAVITON_MIB * is_arm) * MIB
 
 
 class BadExpressionError(Exception):
@@ -76,7 +74,7 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
     def _pods(self, most: int | None) -> int:
         """How many pods a node takes, given maxPods."""
         family, per_core = self.node_class.family, self.node_class.spec.kubelet.pods_per_core or 0
-        count = _USUAL_PODS if most is None else most
+        count = AWS.pods if most is None else most
         if most is None and family.counts_interfaces:
             count = self._interface_pods(self.options.reserved_enis)
         is_limited = per_core > 0 and family.has_pods_per_core
@@ -114,7 +112,7 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
     def _memory(self) -> int:
         """Memory in bytes that a node is believed to have."""
         sold = memory_sold(self.kind)
-        return sold - ceil(float(sold) * self.options.vm_memory_overhead / 1024 / 1024) * _MIB
+        return sold - ceil(float(sold) * self.options.vm_memory_overhead / 1024 / 1024) * MIB
 
     @cached_property
     def _storage(self) -> Quantity:
@@ -169,10 +167,10 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
         pods = self._pods(self._most_pods)
         if self.node_class.family.reserves_by_interfaces:
             pods = self._interface_pods(0)
-        cpu = whole_shares(self.kind.cpus.default_vcpus * 1000, CPU_SHARES)
+        cpu = AWS.cpu.of(self.kind.cpus.default_vcpus * 1000)
         amounts = {
             "cpu": _quantity(f"{cpu}m"),
-            "memory": _quantity(f"{11 * pods + 255}Mi"),
+            "memory": _quantity(f"{AWS.memory.of(pods) + 255}Mi"),
             "ephemeral-storage": _quantity("1Gi"),
         }
         return amounts | self._reserved("kube_reserved")
@@ -198,7 +196,7 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
     def _eviction_threshold(self) -> Amounts:
         storage, hard = self._storage.value(), self.node_class.spec.kubelet.eviction_hard
         amounts = {
-            "memory": _quantity("100Mi"),
+            **AWS.eviction,
             "ephemeral-storage": _quantity(str(ceil(float(storage) / 100 * 10))),
         }
         signals = (

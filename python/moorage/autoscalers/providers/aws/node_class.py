@@ -11,6 +11,8 @@ from msgspec import field
 from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
 
+from ..kept_by_kubelet import AWS
+
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     """Part of a node class. Fields that are not named change nothing that counts."""
@@ -197,7 +199,7 @@ class ProviderOptions(NamedTuple):
         ``--reserved-enis``: network interfaces that pods do not get.
     """
 
-    vm_memory_overhead: float = 0.075
+    vm_memory_overhead: float = AWS.unseen
     reserved_enis: int = 0
     cel: bool = False
 

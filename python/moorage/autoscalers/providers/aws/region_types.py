@@ -4,7 +4,7 @@ node classes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -17,8 +17,8 @@ from moorage.kube import EC2NodeClass, Node, NodePool
 
 from ..instance_type import CAPACITY_TYPE, POOL, ZONE, InstanceType, ShownSizes, ShownTypes, shown_types
 from ..known_labels import CORE, ZONE_ID
-from ..prices import NO_PRICES, OwnPrices
-from .ec2_answers import DATE, NO_ANSWERS, Ec2Answers, catalogue, price_list, region_of
+from ..type_sources import AWS, TypeSources, region_among
+from .ec2_answers import DATE, Ec2Answers, catalogue, price_list, region_of
 from .ec2_instance_types import (
     AUTO_MODE_DOMAIN,
     AUTO_MODE_ESTIMATE,
@@ -29,63 +29,12 @@ from .ec2_instance_types import (
     of_auto_mode,
 )
 from .node_capacity import memory_sold
-from .node_class import DEFAULTS, ImageTerm, NodeClass, NodeClassSpec, ProviderOptions
+from .node_class import ImageTerm, NodeClass, NodeClassSpec
 
-AWS = "aws"
 _USUAL = NodeClassSpec(ami_selector_terms=(ImageTerm("al2023@latest"),))
 """A node class that is not in the input."""
 _ASSUMED = "abc"
 """Letters of the zones that are taken where nothing names one."""
-
-
-@dataclass(frozen=True)
-class TypeSources:
-    """What options name of AWS: nothing for ``aws``.
-
-    Attributes
-    ----------
-    region, zones : str, tuple of str
-        Those of ``aws:REGION`` or ``aws:ZONE,ZONE``.
-    prices : OwnPrices
-        Also for the types of other providers.
-    flags : ProviderOptions
-        Of the provider for AWS.
-    """
-
-    region: str = ""
-    zones: tuple[str, ...] = ()
-    answers: Ec2Answers = NO_ANSWERS
-    prices: OwnPrices = NO_PRICES
-    flags: ProviderOptions = DEFAULTS
-
-    @property
-    def is_of_aws(self) -> bool:
-        """Whether it is about more than prices."""
-        return bool(self.region) or self.answers is not NO_ANSWERS
-
-    def price(self, name: str, zone: str, capacity_type: str) -> float | None:
-        """Return the price that files have of a type; None for none."""
-        own = self.prices.of(name, zone, capacity_type)
-        if own is None and capacity_type == "spot" and self.answers.spot_prices is not None:
-            return self.answers.spot_prices.get(name, {}).get(zone)
-        return own
-
-    @classmethod
-    def of(cls, text: str) -> TypeSources:
-        """Read the text.
-
-        Raises
-        ------
-        InputError
-            It names no region, or zones of several.
-        """
-        _, colon, listed = text.partition(":")
-        names = listed.split(",") if colon else []
-        regions = {region_of(each) for each in names}
-        if len(regions) > 1 or "" in regions:
-            hint = "write aws, aws:us-east-1, or aws:us-east-1a,us-east-1b with zones of one region"
-            raise InputError(f'"{text}" names no region: {hint}')
-        return cls("".join(regions), tuple([each for each in names if each not in regions]))
 
 
 class AwsTypes(NamedTuple):
@@ -137,7 +86,7 @@ def aws_types(
                 f"EC2NodeClass {name} is not in the input: AL2023 with its usual disk and kubelet is assumed"
             )
         if not node_class.zone_ids:
-            zones, why = _zones(sources, region, there | _asked_zones(of_class), nodes)
+            zones, why = _zones(sources, region, there | asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
             notes.append(f"zones of {kind} {name}, {why}: {examples(sorted(zones), 6)}")
         classes[key] = node_class
@@ -168,8 +117,8 @@ def _zones_of(nodes: Iterable[Node]) -> set[str]:
     return {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
 
 
-def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
-    """The zones that pools require by name."""
+def asked_zones(pools: Iterable[NodePool]) -> set[str]:
+    """Return the zones that pools require by name."""
     required = [pool.spec.template.spec.requirements or () for pool in pools]
     return CORE.values_of(ZONE, chain.from_iterable(required))
 
@@ -180,18 +129,9 @@ def _region(
     """The region of a cluster: of the option, else of the subnets of its node classes, else of the zones of
     its nodes, volumes and pools, and of files."""
     subnets = {zone for each in classes for zone in each.zone_ids}
-    own = sorted({*map(region_of, subnets or there | _asked_zones(pools))} - {""})
-    if own and sources.region and sources.region not in own:
-        names = f"--instance-types names {sources.region}"
-        raise InputError(f"{names}, and nodes, node classes, volumes and pools are in {examples(own, 3)}")
-    if sources.region:
-        return sources.region
-    regions = sorted({*own, *map(region_of, sources.answers.places)})
-    if len(regions) == 1:
-        return regions[0]
-    why = f"may be {examples(regions, 3)}" if regions else "is not known: no node, subnet or pool names one"
-    text = f"the region of its node class {why}; give it with --instance-types aws:REGION"
-    raise InputError(text, obj=f"NodePool {pools[0].name}")
+    own = subnets or there | asked_zones(pools)
+    own = own if sources.region else own | sources.answers.places
+    return region_among(AWS, sources.region, own, pools[0].name)
 
 
 def _zones(

@@ -110,8 +110,8 @@ def list_price(node: Node, sources: TypeSources) -> tuple[HourlyCost, str]:
     if sources.region and owner in ("", sources.provider):
         regions = {sources.provider: sources.region}
     for provider, region in regions.items():
-        if region and (found := _LISTS[provider](region, name, capacity_type)) is not None:
-            return found
+        if region and (listed := _LISTS[provider](region, name, capacity_type)) is not None:
+            return listed
     return HourlyCost(), ""
 
 

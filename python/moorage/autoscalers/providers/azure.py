@@ -58,35 +58,35 @@ _LEAST_CPU, _LEAST_GIB = 2, 3.5
 _ARCHITECTURES = {"x64": "amd64", "Arm64": "arm64"}
 
 
-class _Item(msgspec.Struct, frozen=True, rename="camel"):
+class _SkuPart(msgspec.Struct, frozen=True, rename="camel"):
     """Part of the list. Fields that are not named are not read."""
 
 
-class _Capability(_Item, frozen=True):
+class _Capability(_SkuPart, frozen=True):
     name: str
     value: str = ""
 
 
-class _ZoneDetails(_Item, frozen=True):
+class _ZoneDetails(_SkuPart, frozen=True):
     capabilities: tuple[_Capability, ...] | None = None
 
 
-class _Location(_Item, frozen=True):
+class _Location(_SkuPart, frozen=True):
     location: str
     zones: tuple[str, ...] | None = None
     zone_details: tuple[_ZoneDetails, ...] | None = None
 
 
-class _Restricted(_Item, frozen=True):
+class _Restricted(_SkuPart, frozen=True):
     zones: tuple[str, ...] | None = None
 
 
-class _Restriction(_Item, frozen=True):
+class _Restriction(_SkuPart, frozen=True):
     type: str = ""
     restriction_info: _Restricted | None = None
 
 
-class _Sku(_Item, frozen=True):
+class _Sku(_SkuPart, frozen=True):
     name: str
     resource_type: str
     location_info: tuple[_Location, ...]
@@ -134,7 +134,7 @@ class _Machine(NamedTuple):
     zones: Sequence[str]
 
 
-class _Catalogue(msgspec.Struct, frozen=True):
+class _Sizes(msgspec.Struct, frozen=True):
     """Sizes with vCPUs, MiB, GPUs and architecture; prices on demand in their order by region, 0 for none;
     zones of regions that have some; and who made the GPUs of sizes that nodes can have."""
 
@@ -145,9 +145,9 @@ class _Catalogue(msgspec.Struct, frozen=True):
 
 
 @cache
-def catalogue() -> _Catalogue:
+def catalogue() -> _Sizes:
     """Return the catalogue; it is read once."""
-    return read_catalogue("azure", _Catalogue)
+    return read_catalogue("azure", _Sizes)
 
 
 @cache

@@ -54,20 +54,20 @@ _SSD_GIB = {
 _GPU = "nvidia.com/gpu"
 
 
-class _Item(msgspec.Struct, frozen=True, rename="camel"):
+class _MachinePart(msgspec.Struct, frozen=True, rename="camel"):
     """Part of a list. Fields that are not named are not read."""
 
 
-class _Accelerator(_Item, frozen=True):
+class _Accelerator(_MachinePart, frozen=True):
     guest_accelerator_type: str
     guest_accelerator_count: int = 0
 
 
-class _LocalSsds(_Item, frozen=True):
+class _LocalSsds(_MachinePart, frozen=True):
     partition_count: int = 0
 
 
-class _MachineType(_Item, frozen=True):
+class _MachineType(_MachinePart, frozen=True):
     """A machine type; of a list also its zone, which may be written as an address."""
 
     name: str
@@ -83,7 +83,7 @@ class _MachineType(_Item, frozen=True):
         return self.name.partition("-")[0]
 
 
-class _Catalogue(_Item, frozen=True):
+class _MachineTypes(_MachinePart, frozen=True):
     """Types by name; which of them a zone has, each a digit; prices on demand and of spot by region, 0 for
     none; and which disks a family takes."""
 
@@ -94,9 +94,9 @@ class _Catalogue(_Item, frozen=True):
 
 
 @cache
-def catalogue() -> _Catalogue:
+def catalogue() -> _MachineTypes:
     """Return the catalogue; it is read once."""
-    return read_catalogue("gce", _Catalogue)
+    return read_catalogue("gce", _MachineTypes)
 
 
 @cache
@@ -186,7 +186,7 @@ def _type(machine: _MachineType, region: str, zones: Sequence[str]) -> InstanceT
         GCP.system,
         {**GCP.eviction, "ephemeral-storage": Quantity(f"{evicted}Gi")},
     )
-    made = InstanceType(
+    machine_type = InstanceType(
         machine.name,
         capacity,
         tuple(_offerings(machine.name, region, zones)),
@@ -194,9 +194,11 @@ def _type(machine: _MachineType, region: str, zones: Sequence[str]) -> InstanceT
         overhead,
     )
     if cards <= len(machine.accelerators):
-        return made
+        return machine_type
     real = {_GPU: Quantity(str(cards))}
-    return replace(made, shown=ShownSizes({**capacity, **real}, {**made.allocatable({}), **real}))
+    return replace(
+        machine_type, shown=ShownSizes({**capacity, **real}, {**machine_type.allocatable({}), **real})
+    )
 
 
 def _storage(machine: _MachineType) -> tuple[int, int, int]:

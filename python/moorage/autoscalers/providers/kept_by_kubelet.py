@@ -15,7 +15,7 @@ from moorage._core.base.quantity import Quantity
 MIB, GIB = 1 << 20, 1 << 30
 
 
-class Shares(NamedTuple):
+class ShareRanges(NamedTuple):
     """A sum of shares of an amount, each of a range up to an end.
 
     Attributes
@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
     Attributes
     ----------
-    cpu, memory : Shares
+    cpu, memory : ShareRanges
         By the kubelet: millicores and MiB.
     system, eviction : mapping of str to Quantity
         By the system and for the threshold of evictions.
@@ -55,27 +55,27 @@ class Kept(NamedTuple):
         How many a node takes if nothing says otherwise.
     """
 
-    cpu: Shares
-    memory: Shares
+    cpu: ShareRanges
+    memory: ShareRanges
     system: Mapping[str, Quantity]
     eviction: Mapping[str, Quantity]
     unseen: float
     pods: int
 
 
-_CPU = Shares(((1000, 0.06), (2000, 0.01), (4000, 0.005), (inf, 0.0025)))
-AWS = Kept(_CPU, Shares(((inf, 11),)), {}, {"memory": Quantity("100Mi")}, 0.075, 110)
+_CPU = ShareRanges(((1000, 0.06), (2000, 0.01), (4000, 0.005), (inf, 0.0025)))
+AWS = Kept(_CPU, ShareRanges(((inf, 11),)), {}, {"memory": Quantity("100Mi")}, 0.075, 110)
 GCP = Kept(
     _CPU,
-    Shares(((4096, 0.25), (8192, 0.2), (16384, 0.1), (131072, 0.06), (inf, 0.02))),
+    ShareRanges(((4096, 0.25), (8192, 0.2), (16384, 0.1), (131072, 0.06), (inf, 0.02))),
     {"cpu": Quantity("100m")},
     {"memory": Quantity("100Mi")},
     0.07,
     110,
 )
 AZURE = Kept(
-    Shares(((1, 0.06), (2, 0.04), (4, 0.02), (inf, 0.01)), 1000, False),
-    Shares(((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (inf, 0.02)), 1024, False),
+    ShareRanges(((1, 0.06), (2, 0.04), (4, 0.02), (inf, 0.01)), 1000, False),
+    ShareRanges(((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (inf, 0.02)), 1024, False),
     {},
     {"memory": Quantity("750Mi")},
     0.075,

@@ -319,7 +319,7 @@ def _provided_types(
     sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
     if isinstance(types, TypeSources):
         sources = types
-    found = sources
+    resolved = sources
     if not (pools or isinstance(types, ListedTypes) or sources.answers is not NO_ANSWERS):
         own_prices = sources.prices.used_on((), nodes)
         return PoolTypes({}, "", NOTHING, sources=sources, own_prices=own_prices)
@@ -339,7 +339,7 @@ def _provided_types(
                 of_pools, source = _listed(listed, of_lister, nodes)
                 by_pool |= of_pools
                 parts.append(source)
-                found = replace(sources, provider=name, region=region)
+                resolved = replace(sources, provider=name, region=region)
         of_aws = [pool for pool in pools if has_node_class(pool)]
         if (sources.provider == "aws" or sources.answers is not NO_ANSWERS) and not of_aws:
             raise InputError(
@@ -350,7 +350,7 @@ def _provided_types(
             of_provider = aws_types(given, of_aws, node_classes, nodes, zones)
             by_pool |= of_provider.by_pool
             parts.append(of_provider.source)
-            found = replace(sources, provider="aws", region=of_provider.region)
+            resolved = replace(sources, provider="aws", region=of_provider.region)
     if by_pool:
         source = f"types: {'; '.join(parts)}"
     else:
@@ -372,8 +372,8 @@ def _provided_types(
     offered = chain.from_iterable(by_pool.get(pool.name, ()) for pool in pools if allows_spot(pool))
     is_bound = any(offering.is_bound for kind in offered for offering in kind.offerings)
     source = "; ".join(filter(None, [source, SPOT_UNKNOWN if is_bound else "", own_prices]))
-    named = shown if found.provider == "aws" or not parts else by_pool
-    lists = None if isinstance(types, ListedTypes) else found
+    named = shown if resolved.provider == "aws" or not parts else by_pool
+    lists = None if isinstance(types, ListedTypes) else resolved
     provider |= _named(named)
     return PoolTypes(by_pool, source, provider, sources=lists, own_prices=own_prices)
 

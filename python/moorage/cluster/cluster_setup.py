@@ -28,7 +28,7 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.kube.workloads.ownership import Names
-from moorage.store import InformerFactory, ObjectClient, ObjectStore, find_object
+from moorage.store import ObjectClient, ObjectStore, find_object
 
 from .apply_objects import write_objects
 
@@ -118,12 +118,10 @@ class SimulatedController:
 
     Parameters
     ----------
-    sync : callable
-        Has the scheduler process the new events of the store.
+    context : SchedulerState
+        Of the scheduler, whose informers the controllers share.
     time : CreationClock
         Is moved on while time passes.
-    for_groups : bool
-        Whether pod groups have resource claims.
 
     Attributes
     ----------
@@ -131,13 +129,12 @@ class SimulatedController:
         See `ExternalController`.
     """
 
-    def __init__(
-        self, client: ObjectStore, sync: Callable[[], object], time: CreationClock, for_groups: bool
-    ) -> None:
-        self._client = client
-        self._sync = sync
+    def __init__(self, context: SchedulerState, time: CreationClock) -> None:
+        self._client = cast(ObjectStore, context.store)
+        self._context = context
         self._time = time
-        self._resource_claims = ResourceClaimController(client, for_groups)
+        gates = context.options.gates
+        self._resource_claims = ResourceClaimController(self._client, gates["DRAWorkloadResourceClaims"])
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._ahead = 0.0  # seconds by which the controller's clock is ahead
@@ -191,7 +188,7 @@ class SimulatedController:
             Seconds.
         """
         self._time.now = max(self._time.now, when)
-        self._sync()
+        self._context.sync()
         self._work()
 
     def settle(self) -> bool:
@@ -218,11 +215,13 @@ class SimulatedController:
         if not self._client.has(_OF_CLAIMS):
             return
         if self._resource_claims.settle():
-            self._sync()
+            self._context.sync()
         volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
         if self._client.list(PersistentVolumeClaim)[0] or any(volume.spec.claim_ref for volume in volumes):
-            self._at_work().settle()
-            self._sync()
+            controller = self._at_work()
+            while self._context.sync(with_controllers=False) + controller.run_once():
+                pass
+            self._context.sync()
 
     def _at_work(self) -> PersistentVolumeController:
         """Return the controller; make a new one if the storage classes name other provisioners than
@@ -239,7 +238,9 @@ class SimulatedController:
 
     def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
         """Make the controller for storage classes with these provisioners."""
-        informer = InformerFactory(self._client).informer
+        informer = self._context.informers.informer
+        if self._controller is not None:
+            self._controller.stop()
         for name in provisioners:
             self._plugins.setdefault(name, self._new_plugin(name))
         parameters = ControllerParameters(
@@ -322,26 +323,15 @@ class ExternalController(SavedFields):
         return False
 
 
-def volume_controller(
-    client: ObjectClient, sync: Callable[[], object], options: ClusterOptions, own_time: CreationClock
-) -> ClaimControllers:
+def volume_controller(context: SchedulerState, options: ClusterOptions) -> ClaimControllers:
     """Return the controller for the store of a scheduler: simulated where nobody else writes to it, and the
-    caller lets no time pass.
-
-    Parameters
-    ----------
-    sync : callable
-        Has the scheduler process the new events of the store.
-    own_time : CreationClock
-        That of a store of the scheduler's own.
-    """
+    caller lets no time pass."""
     clock, wait = options.clock, options.wait
-    if wait is None and options.owns_store and isinstance(client, ObjectStore):
-        own_time = own_time if clock is None else CreationClock(seconds)
-        return SimulatedController(client, sync, own_time, options.gates["DRAWorkloadResourceClaims"])
+    if wait is None and options.owns_store and context.store is not None:
+        return SimulatedController(context, context.time if clock is None else CreationClock(seconds))
     if wait is None and clock is None:
-        return ExternalController(sync, time.sleep, time.monotonic)
-    return ExternalController(sync, wait, clock)
+        return ExternalController(context.sync, time.sleep, time.monotonic)
+    return ExternalController(context.sync, wait, clock)
 
 
 # ---- written clusters --------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class PodScheduler:
         """Make the parts of the scheduler, and the controllers beside it. An exception in the block takes the
         plugins from it."""
         options, store, clock = self.options, context.store, self.options.clock
-        volumes = volume_controller(context.client, context.sync, options, context.time)
+        volumes = volume_controller(context, options)
         with context.assembled(profiles, volumes):
             self.context, self.client, self.store, self.cache = context, context.client, store, context.cache
             self.informers, self.handle, self.engines = context.informers, context.handle, context.engines

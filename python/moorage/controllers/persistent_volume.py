@@ -70,8 +70,9 @@ logger = logging.getLogger("moorage.volume")
 class PersistentVolumeController:
     """Synchronizes claims and volumes.
 
-    The controller is driven either by `run`, until it is stopped, or by `run_once` and `settle`. In the
-    second case nothing happens between two calls, and `next_due` is the time at which the next call has work.
+    The controller is driven either by `run`, until it is stopped, or by `run_once`. In the second case
+    nothing happens between two calls, and `next_due` is the time at which the next call has work. The caller
+    runs the informers, which others may use as well.
 
     Parameters
     ----------
@@ -165,19 +166,6 @@ class PersistentVolumeController:
             self._rest = seen if self._are_at_rest() else None
         return done
 
-    def settle(self) -> int:
-        """Run the informers and `run_once` until both find nothing to do.
-
-        Returns
-        -------
-        int
-            Number of rounds in which something was done.
-        """
-        rounds = 0
-        while sum(informer.run_once() for informer in self._informers) + self.run_once():
-            rounds += 1
-        return rounds
-
     def next_due(self) -> float | None:
         """Return the next time at which `run_once` has work.
 
@@ -195,20 +183,21 @@ class PersistentVolumeController:
     def save(self) -> object:
         """Return the state of the controller, for `undo`.
 
-        Requires an ObjectStore as client, no running threads, and informers without another user.
+        Requires an ObjectStore as client, and no running threads.
         """
         rests = self._rest == self._versions()
         return self._next_resync, rests, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`; the store must have been restored to that point before."""
+        """Restore the state of `save`; store and informers must have been restored to that point before."""
         self._next_resync, rests, parts = cast(Any, saved)
         for part, state in parts:
             part.undo(state)
         self._rest = self._versions() if rests else None
 
     def copy_from(self, other: PersistentVolumeController) -> None:
-        """Take the state of a controller over an ObjectStore of which this one's store is a clone.
+        """Take the state of a controller over an ObjectStore of which this one's store is a clone. The
+        informers have copied theirs before.
 
         An operation that waits between two steps is dropped; it is started again when its object is
         synchronized.
@@ -219,8 +208,6 @@ class PersistentVolumeController:
             As for `save`.
         """
         self._next_resync = other._next_resync
-        for informer, its in zip(self._informers, other._informers, strict=True):
-            informer.copy_from(its)
         self._writer.claims.copy_from(other._writer.claims)
         self._writer.volumes.copy_from(other._writer.volumes)
         mine, work = self._volume_operations, other._volume_operations
@@ -236,7 +223,12 @@ class PersistentVolumeController:
     def _parts(self) -> tuple[Any, ...]:
         queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
         work = self._volume_operations
-        return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
+        return (*queues, *caches, work.operations, work.times, self.get_event_recorder())
+
+    def stop(self) -> None:
+        """Receive no more events."""
+        for loop in self._loops:
+            loop.stop()
 
     def run(self, stop: Event) -> None:
         """Process events, resyncs and operations every `SYNC_POLL` seconds until `stop` is set.
@@ -274,8 +266,10 @@ class PersistentVolumeController:
         if self._rest == self._versions():
             return False
         for loop in reversed(self._loops):
-            for obj in loop.lister.list():
-                loop.queue.add(obj.key)
+            for key in sorted(
+                [obj.key for obj in loop.lister.list()]
+            ):  # upstream's order is that of a Go map
+                loop.queue.add(key)
         return True
 
     def _versions(self) -> tuple[int, ...]:
@@ -547,10 +541,14 @@ class _SyncLoop(Generic[T]):
         self._sync = sync
         self._handle_deleted = handle_deleted
         self.failures = 0  # of `sync`, without conflicts
-        informer.add_event_handler(self)
+        self._informer, self._registration = informer, informer.add_event_handler(self)
+
+    def stop(self) -> None:
+        self._informer.remove_event_handler(self._registration)
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        self.queue.add(obj.key)
+        if not is_in_initial_list:  # the first resync queues those
+            self.queue.add(obj.key)
 
     def on_update(self, old: T, new: T) -> None:
         self.queue.add(new.key)

@@ -35,9 +35,7 @@ from moorage.engine.volume.claims import (
     with_annotations,
 )
 from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, Resources, StorageClass
-from moorage.kube.apiserver.merge_patch import merge_difference
 from moorage.kube.model.storage import ObjectReference
-from moorage.kube.plain import plain
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import (
     AlreadyExistsError,
@@ -411,17 +409,11 @@ class ObjectWriter:
         """
         self.event(regarding, reason, note, "Warning")
 
-    def update(self, old: T, new: T, subresource: str = "") -> T:
-        """Write metadata and spec of a claim or volume, or a subresource.
-
-        Parameters
-        ----------
-        subresource : str
-            ``status``; "" for metadata and spec.
-        """
+    def update(self, old: T, new: T) -> T:
+        """Write a claim or volume, if it differs from the state that was read."""
         if old == new:
             return old
-        written = write(self._client, old, new, subresource)
+        written = self._client.update(new)
         cache: AssumeCache[Any] = self.claims if isinstance(old, PersistentVolumeClaim) else self.volumes
         cache.add(written)
         return written
@@ -459,7 +451,7 @@ class ObjectWriter:
         if volume.status.phase == phase:
             return volume
         new = replace(volume, status=replace(volume.status, phase=phase, message=message))
-        return self.update(volume, new, "status")
+        return self.update(volume, new)
 
     def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> None:
         """Set the phase Failed of a volume and record a warning, unless it has that phase.
@@ -495,7 +487,7 @@ class ObjectWriter:
         if volume is not None:
             capacity = status.capacity if status.phase == phase else _capacity(volume, status.capacity)
             new = replace(new, access_modes=volume.spec.access_modes, capacity=capacity)
-        return self.update(claim, replace(claim, status=new), "status")
+        return self.update(claim, replace(claim, status=new))
 
     def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
         """Set the phase Lost of a claim and record a warning, unless it has that phase.
@@ -541,34 +533,6 @@ def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:
     if "storage" in shown and parse_bytes(shown["storage"]) == storage_capacity(volume):
         return shown
     return volume.spec.capacity
-
-
-def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
-    """Patch an object or its status, if its resource version is unchanged.
-
-    Parameters
-    ----------
-    client : ObjectClient
-        Client of the object store or API server.
-    old, new : Object
-        States of one object; fields of the server that these structs lack are unchanged.
-    subresource : str
-        ``status``, or "" for metadata and spec.
-
-    Raises
-    ------
-    ConflictError
-        The resource version has changed.
-    """
-    patch = {}
-    for part in (subresource,) if subresource else ("metadata", "spec"):
-        before, after = getattr(old, part), getattr(new, part)
-        if after is not before:
-            patch[part] = merge_difference(plain(before), plain(after))
-    meta = old.metadata
-    condition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-    patch["metadata"] = patch.get("metadata", {}) | condition
-    return client.patch(type(old), old.name, old.namespace, patch, subresource=subresource)
 
 
 # ---- volume operations -------------------------------------------------------------------------------------

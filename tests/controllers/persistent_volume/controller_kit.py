@@ -231,6 +231,12 @@ def parameters(client: Any, informers: InformerFactory, **more: Any) -> Controll
     )
 
 
+def settle(informers: InformerFactory, controller: PersistentVolumeController) -> None:
+    """Have a controller hear and work until there is nothing to do."""
+    while informers.run_once() + controller.run_once():
+        pass
+
+
 class World:
     """A store with objects, informers that know of them, and a controller.
 
@@ -287,7 +293,15 @@ class World:
     def settle(self, later: float = 0.0) -> None:
         """Let the controller work so many seconds later, until nothing happens any more."""
         self.clock.now += later
-        self.controller.settle()
+        settle(self.informers, self.controller)
+
+    def save(self) -> tuple[object, object]:
+        """The state of the informers and the controller, for `undo` after that of the store."""
+        return self.informers.save(), self.controller.save()
+
+    def undo(self, saved: tuple[object, object]) -> None:
+        for part, state in zip((self.informers, self.controller), saved, strict=True):
+            part.undo(state)
 
     def begin(self) -> PersistentVolumeController:
         """Have the controller know what the store has, without looking at it; returns it."""

@@ -36,12 +36,12 @@ class Both(World):
             clock=self.clock,
             sleep=self.sleep,
         )
-        self.controller.settle()
+        self.settle()
 
     def sleep(self, seconds: float) -> None:
         with self.lock:
             self.clock.now += seconds
-            self.controller.settle()
+            self.settle()
 
     def place(self, one: Pod) -> Pod:
         """Find and assume; the pod as it is when it has its node."""

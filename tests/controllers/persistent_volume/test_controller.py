@@ -106,12 +106,12 @@ def test_a_controller_as_it_was_saved() -> None:
         return [*found, round(value(VOLUME_OPERATION_SECONDS, PLUGIN, "provision", of="_sum") - measured, 6)]
 
     one, twin = begun(), begun()
-    saved, calls = one.controller.save(), one.plugin.calls.copy()
+    saved, calls = one.save(), one.plugin.calls.copy()
     for _ in range(2):
         mark = one.store.save()
         go_on(one)
         one.store.undo(mark)
-        one.controller.undo(saved)
+        one.undo(saved)
         one.clock.now, one.plugin.calls = 1000.2, calls.copy()
     assert go_on(one) == go_on(twin)
     assert [call for call, _ in one.plugin.calls].count("provision") == 4
@@ -153,13 +153,13 @@ def test_a_resync_passes_over_objects_at_rest_until_one_has_changed() -> None:
 
 
 class Refuses:
-    """A client whose patches are refused while `refuses`."""
+    """A client whose updates are refused while `refuses`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store, self.refuses = store, False
 
     def __getattr__(self, name: str) -> Any:
-        if name == "patch" and self.refuses:
+        if name == "update" and self.refuses:
             raise ApiError("not now")
         return getattr(self._store, name)
 
@@ -184,12 +184,12 @@ def test_a_resync_looks_at_all_objects_while_one_waits(waiting: str) -> None:
 
 def test_objects_at_rest_are_so_after_what_was_undone() -> None:
     world = at_rest()
-    saved, mark = world.controller.save(), world.store.save()
+    saved, mark = world.save(), world.store.save()
     world.store.delete(PersistentVolume, "v")
     world.settle()
     assert world.phases() == ["Available", "Lost"]
     world.store.undo(mark)
-    world.controller.undo(saved)
+    world.undo(saved)
     assert (world.phases(), resync(world)) == (["Bound", "Available", "Bound"], 0)
 
 

@@ -73,13 +73,13 @@ class Machine:
             self.plugin.fail(how[0])
         elif what == "restart":
             self.world.restart()
-        self.world.controller.settle()
+        self.world.settle()
 
     def settle(self) -> None:
         """Let every pause pass, and everything be looked at."""
         for _ in range(40):
             self.world.clock.now += 200.0
-            self.world.controller.settle()
+            self.world.settle()
 
 
 def check_bindings(world: World, gone: Container[str] = ()) -> None:

@@ -41,10 +41,10 @@ def test_how_many_there_are() -> None:
 
 def test_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = fresh_registry(monkeypatch)
-    first, second = (World("v 1Gi Available").controller for _ in range(2))
+    first, second = (World("v 1Gi Available") for _ in range(2))
     first.settle()
-    first.counts.register()
-    second.counts.register()
+    first.controller.counts.register()
+    second.controller.counts.register()
     SECONDS.labels("p", "delete").observe(1.0)
     ERRORS.labels("p", "delete").inc()
     text = generate_latest(registry).decode()

@@ -10,7 +10,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner, parameters, pv, pvc
+from tests.controllers.persistent_volume.controller_kit import (
+    ScriptedProvisioner,
+    parameters,
+    pv,
+    pvc,
+    settle,
+)
 from tests.controllers.persistent_volume.test_crashes import Killed, Mortal
 from tests.doors.controllers import PersistentVolumeController, new_controller
 from tests.doors.engine import is_fully_bound, reaches_node
@@ -104,8 +110,9 @@ class Town:
 
     def new_controller(self) -> PersistentVolumeController:
         client: Any = Mortal(self.store, self.deaths)
+        self.informers = InformerFactory(client)
         plugins = {"volume_plugins": [self.storage], "enable_dynamic_provisioning": True}
-        return new_controller(parameters(client, InformerFactory(client), **plugins), clock=lambda: self.now)
+        return new_controller(parameters(client, self.informers, **plugins), clock=lambda: self.now)
 
     def wait(self, seconds: float) -> None:
         """A scheduler waits for the volumes of a pod."""
@@ -143,7 +150,7 @@ class Town:
 
     def control(self) -> None:
         with suppress(Killed):
-            self.controller.settle()
+            settle(self.informers, self.controller)
 
     def run(self, name: str) -> None:
         self.busy.append(name)

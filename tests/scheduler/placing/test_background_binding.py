@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
+from tests.controllers.persistent_volume.controller_kit import parameters, settle
 from tests.doors.cluster import THREADS, threads_for
-from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
+from tests.doors.controllers import new_controller
 from tests.doors.engine import schedule_one
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import node, pod
@@ -22,13 +23,10 @@ from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, PreBindPreFlightResult, Status
 from moorage.engine.scheduler import Profile
 from moorage.kube import (
-    Node,
     Object,
     PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     PodSchedulingGroup,
-    StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
 
@@ -44,23 +42,15 @@ class World:
         self.store.create_many((node("a", cpu=1), node("b", cpu=1), LATE, *objects))
         self.works_from = 3.0
         self.on_wait: Callable[[], object] = list  # does nothing
-        self.controller = self._controller()
-        self.controller.settle()
+        self.informers = InformerFactory(self.store)
+        self.controller = new_controller(parameters(self.store, self.informers), clock=self.clock)
+        self.settle()
         wait = {"wait": self.wait} if can_wait else {}
         self.scheduler = Scheduler(self.store, clock=self.clock, **wait, **settings)
 
-    def _controller(self) -> PersistentVolumeController:
-        informer = InformerFactory(self.store).informer
-        parameters = ControllerParameters(
-            kube_client=self.store,
-            volume_informer=informer(PersistentVolume),
-            claim_informer=informer(PersistentVolumeClaim),
-            class_informer=informer(StorageClass),
-            pod_informer=informer(Pod),
-            node_informer=informer(Node),
-            volume_plugins=[],
-        )
-        return new_controller(parameters, clock=self.clock)
+    def settle(self) -> None:
+        """The controller does what it can."""
+        settle(self.informers, self.controller)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and note what is claimed and bound by then."""
@@ -68,7 +58,7 @@ class World:
         self.clock.now += seconds
         self.on_wait()
         if self.clock.now >= self.works_from:
-            self.controller.settle()
+            self.settle()
 
     def claimed(self) -> list[str]:
         return [one.name for one in self.store.list(PersistentVolume)[0] if one.spec.claim_ref is not None]
@@ -108,7 +98,7 @@ def test_with_a_clock_alone_nobody_waits() -> None:
     assert world.scheduler.advance().binding == nodes
     assert world.scheduler.run().binding == {}, "they are not tried again"
     world.clock.now = 3.0
-    world.controller.settle()
+    world.settle()
     result = world.scheduler.advance()
     assert (result.placements, result.binding) == (nodes, {})
     assert sorted(world.bound()) == ["p", "q", "r"]
@@ -118,7 +108,7 @@ def test_classes_may_be_numbered_anew_meanwhile() -> None:
     world = two(can_wait=False)
     nodes = world.scheduler.run().binding
     assert world.scheduler.cache.state.number_classes_anew()
-    world.controller.settle()
+    world.settle()
     assert world.scheduler.advance(now=1.0).placements == nodes
 
 
@@ -153,7 +143,7 @@ def test_a_pod_that_is_deleted_while_it_is_bound() -> None:
     world = two(can_wait=False)
     world.scheduler.run()
     world.store.delete(Pod, "p", "default")
-    world.controller.settle()
+    world.settle()
     result = world.scheduler.advance(now=1.0)
     assert (set(result.placements), set(result.unschedulable)) == ({Q}, {P})
     assert "pod does not exist any more" in result.unschedulable[P].message
@@ -201,7 +191,7 @@ def test_with_a_clock_alone_a_single_pod_is_being_bound() -> None:
     world = two(can_wait=False)
     decision = schedule_one(world.scheduler.context, world.scheduler.pods.pending[P])
     assert decision.binding
-    world.controller.settle()
+    world.settle()
     assert world.scheduler.advance(now=1.0).placements == {P: decision.node}
 
 

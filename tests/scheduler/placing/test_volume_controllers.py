@@ -7,12 +7,12 @@ import time
 import pytest
 from msgspec.structs import replace
 from tests.doors.cluster import ClusterOptions, ExternalController, SimulatedController, volume_controller
-from tests.doors.engine import BIND_CONFLICT, UNBOUND_IMMEDIATE, CreationClock
-from tests.doors.kube import seconds
+from tests.doors.engine import BIND_CONFLICT, UNBOUND_IMMEDIATE
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import claim, storage_class, uses
 
+import moorage as mo
 from moorage import Scheduler
 from moorage.kube import (
     Cluster,
@@ -158,16 +158,16 @@ def test_a_claim_that_is_never_bound_takes_no_time() -> None:
 
 
 def test_who_sees_to_the_volumes() -> None:
-    store, heard, waits = ObjectStore(), list[str](), list[float]()
+    one, heard, waits = Scheduler(mo.load([])).context, list[str](), list[float]()
 
-    def sync() -> None:
+    def sync(**_: bool) -> bool:
         heard.append(f"after {len(waits)}")
+        return False
 
-    own = volume_controller(store, sync, ClusterOptions(owns_store=True), CreationClock(seconds))
-    assert isinstance(own, SimulatedController)
+    one.sync = sync  # type: ignore[method-assign]
+    assert isinstance(volume_controller(one, ClusterOptions(owns_store=True)), SimulatedController)
     for owns_store in (True, False):
-        options = ClusterOptions(owns_store=owns_store, wait=waits.append)
-        others = volume_controller(store, sync, options, CreationClock(seconds))
+        others = volume_controller(one, ClusterOptions(owns_store=owns_store, wait=waits.append))
         assert isinstance(others, ExternalController)
         others.settle()
         assert (heard, waits) == ([], [])
@@ -180,8 +180,7 @@ def test_who_sees_to_the_volumes() -> None:
 def test_time_passes_over_somebody_elses_store(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    others = volume_controller(ObjectStore(), lambda: None, ClusterOptions(), CreationClock(seconds))
-    others.wait(2.0)
+    volume_controller(Scheduler(ObjectStore()).context, ClusterOptions()).wait(2.0)
     assert slept == [2.0]
 
 

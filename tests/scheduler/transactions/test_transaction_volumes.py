@@ -192,7 +192,7 @@ def test_pods_that_are_being_bound_in_a_transaction(commits: bool) -> None:
     for each in (world, twin):
         each.scheduler.run()
         each.clock.now = 3.0
-        each.controller.settle()
+        each.settle()
     assert world.scheduler.advance().placements.keys() == twin.scheduler.advance().placements.keys()
     assert world.bound() == twin.bound() == ["p", "q", "r"]
 

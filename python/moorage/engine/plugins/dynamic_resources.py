@@ -131,6 +131,8 @@ class DynamicResources(
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
+        if not (pod.spec.resource_claims or self.concerns(pod)):
+            return ()
         known: _KnownOfBatch | None = None if batch is None else batch.known.get(self)
         if known is None:
             known = self._known_of_batch()
@@ -138,8 +140,6 @@ class DynamicResources(
                 batch.known[self] = known
         spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
-        if not (asks or spec.resource_claims):
-            return ()
         if batch is None or not known.is_store:
             return None  # writes to an API server take time: binding cycles wait for them
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
@@ -237,6 +237,11 @@ class DynamicResources(
     # ---- PreFilter -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        handle, spec = self.required_handle(), pod.spec
+        if not (
+            spec.resource_claims or spec.scheduling_group or handle.informers.lister(DeviceClass).changes
+        ):
+            return fwk.SKIP  # before anything is made that tells of devices
         cycle = DeviceCycleState()
         state.write(STATE, cycle)
         devices = self.devices

@@ -154,10 +154,8 @@ class NodeVolumeLimits(ClaimPlugin):
 
     def _asks_nodes(self) -> bool:
         """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
-        handle = self.required_handle()
-        if handle.derived(VolumesInUse.of).attached.has_csi_nodes:
-            return True
-        return bool(self._installed())
+        has_limits = not self.required_handle().informers.lister(CSINode).is_empty
+        return has_limits or bool(self._installed())
 
     def attached(self) -> AttachedVolumes:
         in_use = self.required_handle().derived(VolumesInUse.of)

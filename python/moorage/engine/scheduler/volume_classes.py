@@ -47,15 +47,21 @@ class _Memory(Struct):
         By class and description of a pod, what the plugins about volumes need for it.
     profile : Profile
         Its plugins about volumes decide.
+    limited : LimitsOfBatch or None
+        What NodeVolumeLimits knows of the batch; None without that plugin.
     bound : BoundClaims or None
         Describes the claims of the pods of the batch, if their needs follow from a description.
+    is_described : bool
+        Whether `bound` was made, for the first pod with volumes.
     """
 
     version: tuple[Hashable, ...]
     needs: dict[Hashable, Needs]
     profile: Profile
     nodes: NodesView
-    bound: BoundClaims | None
+    limited: LimitsOfBatch | None
+    bound: BoundClaims | None = None
+    is_described: bool = False
 
 
 class VolumeClasses:
@@ -188,17 +194,17 @@ class VolumeClasses:
             )
             memory = self._memories.get(engine)
             if memory is None or memory.version != version or len(memory.needs) >= MOST:
-                memory = self._memories[engine] = _Memory(version, {}, profile, nodes, None)
+                memory = self._memories[engine] = _Memory(version, {}, profile, nodes, limited)
                 engine.search.states.volume_demands = {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
-            bound = None if limited is None else self._bound_claims(engine, profile, limited)
-            memory.nodes, memory.bound = nodes, bound
+            memory.nodes, memory.limited, memory.bound, memory.is_described = nodes, limited, None, False
             return memory
 
-    def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
-        if limited.is_unsure or not all(plugin.needs_are_described for plugin in profile.volume_plugins):
+    def _bound_claims(self, engine: Engine, ready: _Memory) -> BoundClaims | None:
+        limited, plugins = ready.limited, ready.profile.volume_plugins
+        if limited is None or limited.is_unsure or not all(plugin.needs_are_described for plugin in plugins):
             return None
-        binding = next((plugin for plugin in profile.volume_plugins if type(plugin) is VolumeBinding), None)
+        binding = next((plugin for plugin in plugins if type(plugin) is VolumeBinding), None)
         sources = None if binding is None else binding.sources
         if sources is None:
             return None
@@ -219,6 +225,8 @@ class VolumeClasses:
             return None
         if engine.profile.has_units and group_of(pod) is not None:
             return None
+        if pod.spec.volumes and not ready.is_described:
+            ready.bound, ready.is_described = self._bound_claims(engine, ready), True
         bound = ready.bound if pod.spec.volumes else None
         described = None if bound is None else bound.describe(pod)
         key = pod_class, described

@@ -191,11 +191,6 @@ class AttachedVolumes(VolumeCounts):
                 mask[row] = self.lacks(name, driver)
         return self._without[driver]
 
-    @property
-    def has_csi_nodes(self) -> bool:
-        """Whether there are CSINodes, which have the limits."""
-        return len(self._nodes) > 0
-
     def rows_over_limit(self, rows: Rows, added: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
         """Return the rows whose node would exceed a volume limit with additional volumes.
 

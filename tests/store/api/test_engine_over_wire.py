@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.controllers.persistent_volume.controller_kit import parameters, settle
 from tests.devices.make import claim as device_claim
 from tests.devices.make import device, device_class, request, resource_slice
-from tests.doors.controllers import ControllerParameters, PersistentVolumeController
+from tests.doors.controllers import new_controller
 from tests.doors.live import ApiClient
 from tests.make import claim, node, pod, storage_class, volume
 from tests.store.api.test_api_client import answers, cuts
@@ -22,7 +23,6 @@ from moorage.kube import (
     PersistentVolumeClaim,
     Pod,
     ResourceClaim,
-    StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
 
@@ -137,36 +137,17 @@ def test_preemption_patches_and_deletes_through_the_server(
     assert writes[-1] == ("POST", "high/binding")
 
 
-def volume_controller(client: ApiClient) -> PersistentVolumeController:
-    """The controller, without provisioners."""
-    informer = InformerFactory(client).informer
-    return PersistentVolumeController(
-        ControllerParameters(
-            kube_client=client,
-            volume_informer=informer(PersistentVolume),
-            claim_informer=informer(PersistentVolumeClaim),
-            class_informer=informer(StorageClass),
-            pod_informer=informer(Pod),
-            node_informer=informer(Node),
-            volume_plugins=[],
-            sync_period=15.0,
-            enable_dynamic_provisioning=False,
-        ),
-        clock=lambda: 0.0,
-    )
-
-
 def test_volumes_are_bound_by_the_controller_over_the_wire(client: ApiClient, store: ObjectStore) -> None:
     uses: Any = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
     there = [node("n"), storage_class("s"), volume("v", "s", hostPath={"path": "/x"}), claim("c", "s")]
     store.create_many([*there, pod("p", **uses)])
-    controller = volume_controller(client)
-    now = [0.0]
+    informers, now = InformerFactory(client), [0.0]
+    controller = new_controller(parameters(client, informers), clock=lambda: 0.0)
 
     def wait(seconds: float) -> None:
         now[0] += seconds
         seen = client.arrivals.count
-        controller.settle()
+        settle(informers, controller)
         client.arrivals.wait(seen, 0.05)
 
     while store.get(PersistentVolume, "v").status.phase != "Available":

@@ -375,7 +375,7 @@ class DraCycle:
                 for claim in node.results
             ]
             for name in feasible
-            if (node := found.nodes.get(name)) is not None and node.results
+            if (node := found.found_on(name)) is not None and node.results
         }
 
     def post_filter(self) -> Json:

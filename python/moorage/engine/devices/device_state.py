@@ -262,8 +262,8 @@ class DeviceState:
 # What DynamicResources knows of a pod's claims during one cycle.
 
 MAX_ALTERNATIVES = 8
-FITS, LACKS, INVALID = range(3)
-"""Whether a node has the devices; or has not, and a pool of it is invalid."""
+FITS, LACKS, INVALID, UNAVAILABLE = range(4)
+"""Whether a node has the devices; or has not, and a pool of it is invalid; or cannot use allocated ones."""
 
 
 class ClaimOfCycle(Struct, eq=False):
@@ -338,67 +338,28 @@ def _request_names(allocation: AllocationResult) -> set[str]:
     return {result.request for result in allocation.devices.results}
 
 
-def are_everywhere(table: NodeTable, requests: ExtendedRequests) -> bool:
-    """Whether device classes serve all extended resources of a pod on all nodes: no node has one itself."""
-    return requests.spec is not None and not any(map(table.has_allocatable, requests.resources))
-
-
-class CommonDemand(Struct, frozen=True):
-    """What a pod asks of all nodes alike.
+class CycleDemand(Struct, frozen=True):
+    """What the claims of a pod ask of all nodes alike in one cycle.
 
     Attributes
     ----------
     demand : DeviceDemand or None
-        None where nodes have to be asked one by one.
+        Of the claims that have to be allocated.
+    asking : list of AskingClaim
+        These claims.
     extended : ResourceClaim or None
         The claim for extended resources, with its requests.
     """
 
-    demand: DeviceDemand | None = None
-    asking: list[AskingClaim] = []
+    devices: DeviceState
+    table: NodeTable
+    demand: DeviceDemand | None
+    asking: list[AskingClaim]
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
 
-    @classmethod
-    def of(
-        cls, devices: DeviceState, handle: FrameworkHandle, cycle: DeviceCycleState, pod: Pod, most_steps: int
-    ) -> CommonDemand:
-        """Return the demand of a pod's claims, if it is the same on all nodes and scores do not depend on it.
-
-        Parameters
-        ----------
-        cycle : DeviceCycleState
-            After PreFilter.
-        most_steps : int
-            The number of steps that the search on one node may take.
-        """
-        claims = [claim.claim for claim in cycle.claims]
-        mappings: Mappings = ()
-        if devices.features.node_allocatable or handle.framework is None:
-            return cls()
-        if any(claim.is_shared or not claim.needs_allocation for claim in cycle.claims):
-            return cls()
-        cluster, extended = handle.cache.state, None
-        if cycle.extended is not None:
-            requests, claim = devices.extended_requests(pod), cycle.extended.claim
-            if requests is None or claim.spec.devices.requests:  # or it is of an earlier cycle
-                return cls()
-            if requests.spec is None or not are_everywhere(cluster.table, requests):
-                return cls()
-            extended, mappings = replace(claim, spec=requests.spec), requests.mappings
-            claims[-1] = extended
-        if not devices.demands.refresh(cluster, handle.framework.all_nodes()):
-            return cls()
-        asking = [
-            asking_claim for claim in claims if (asking_claim := devices.demands.asking(claim)) is not None
-        ]
-        demand = devices.demands.demand_of(asking, most_steps) if len(asking) == len(claims) else None
-        return (
-            cls() if demand is None or demand.wanted.has_choices else cls(demand, asking, extended, mappings)
-        )
-
     def answers(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.uint8] | None:
-        """Return whether nodes have the devices.
+        """Return whether nodes have the devices that are to be allocated.
 
         Parameters
         ----------
@@ -409,30 +370,33 @@ class CommonDemand(Struct, frozen=True):
         (n,) uint8 array or None
             `FITS`, `LACKS` or `INVALID`; None where nodes have to be asked one by one.
         """
+        out = np.full(len(rows), FITS, dtype=np.uint8)
         if self.demand is None:
-            return None
+            return out
         try:
             lacks = ~self.demand.fits_on(rows)
         except LookupError:
             return None
-        out = np.zeros(len(rows), dtype=np.uint8)
-        out[lacks] = [self._lack(row) for row in rows[lacks].tolist()]
+        views = [self.demand.views.view_at(row) for row in rows[lacks].tolist()]
+        out[lacks] = [
+            INVALID if view and any(pool.is_invalid for pool in view.pools) else LACKS for view in views
+        ]
         return out
 
-    def _lack(self, row: int) -> int:
-        view = None if self.demand is None else self.demand.views.view_at(row)
-        return INVALID if view is not None and any(pool.is_invalid for pool in view.pools) else LACKS
-
-    def results(self, row: int | None, devices: DeviceState) -> list[ClaimResult] | None:
+    def found_on(self, name: str) -> NodeAllocation | None:
         """Return what was found for the claims on a node; None if there is nothing."""
-        view = None if self.demand is None or row is None else self.demand.views.view_at(row)
-        if self.demand is None or row is None or view is None:
+        row, devices = self.table.find_row(name), self.devices
+        if self.demand is None or row is None or (view := self.demand.views.view_at(row)) is None:
             return None
-        taken = self.demand.found_on(row)
-        if taken is None:
+        try:
+            found = self.demand.found_on(row)
+        except LookupError:
+            return None
+        if found is None:
             return None
         requests = [claim.requests for claim in self.asking]
-        return claim_results(requests, view, taken, devices.class_of(), devices.features)
+        results = claim_results(requests, view, found, devices.class_of(), devices.features)
+        return NodeAllocation(results, self.extended, self.mappings)
 
 
 class DeviceCycleState(Struct, eq=False):
@@ -447,11 +411,11 @@ class DeviceCycleState(Struct, eq=False):
     allocator : Allocator or None
         None if nothing has to be allocated.
     nodes : dict of str to NodeAllocation
-        By node that passed Filter.
+        What was found, by node; see `found_on`.
     unavailable : set of int
         Indices of allocated claims that a node cannot use.
-    demand : CommonDemand or None
-        None until Filter asks for it.
+    demand : CycleDemand or None
+        None where nodes have to be asked one by one.
     """
 
     claims: list[ClaimOfCycle] = msgspec.field(default_factory=list)
@@ -459,10 +423,17 @@ class DeviceCycleState(Struct, eq=False):
     allocator: Allocator | None = None
     nodes: dict[str, NodeAllocation] = msgspec.field(default_factory=dict)
     unavailable: set[int] = msgspec.field(default_factory=set)
-    demand: CommonDemand | None = None
+    demand: CycleDemand | None = None
 
     def clone(self) -> Self:
         return self
+
+    def found_on(self, name: str) -> NodeAllocation | None:
+        """Return what Filter has found on a node that passed; None where nothing has to be allocated."""
+        found = self.nodes.get(name)
+        if found is None and self.demand is not None and (found := self.demand.found_on(name)) is not None:
+            self.nodes[name] = found
+        return found
 
     def assumed(self, pod: Pod, node_name: str) -> Pod:
         """Return a pod with what its claims take of a node in its status."""
@@ -528,27 +499,6 @@ def take_of_node(
     if not on_node.statuses:
         return None
     return why_not_fit(pod, on_node.statuses, node_info, devices.features.pod_level_resources)
-
-
-class FoundAllocations(dict[str, "NodeAllocation"]):
-    """What was found for nodes; looked up when it is first asked for, while devices are as in Filter.
-
-    Parameters
-    ----------
-    find : callable
-        Returns what was found for the node of a name, or None.
-    """
-
-    def __init__(
-        self, known: dict[str, NodeAllocation], find: Callable[[str], NodeAllocation | None]
-    ) -> None:
-        super().__init__(known)
-        self._find = find
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key not in self and (allocation := self._find(key)) is not None:
-            self[key] = allocation
-        return super().get(key, default)
 
 
 # ---- claim hints -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
 from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
-from moorage._core.state.node_table import NodeTable
+from moorage._core.devices.device_demand import SharedDevices
 from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
@@ -41,14 +41,14 @@ from ..devices.claim_requests import AllocationError, ClaimRequests, PoolsInvali
 from ..devices.claim_writer import ClaimWriter, PlacedClaims, take_devices
 from ..devices.device_demands import DeviceNeeds
 from ..devices.device_state import (
+    FITS,
+    UNAVAILABLE,
     ClaimHints,
     ClaimOfCycle,
-    CommonDemand,
+    CycleDemand,
     DeviceCycleState,
     DeviceState,
-    FoundAllocations,
     NodeAllocation,
-    are_everywhere,
     take_of_node,
 )
 from ..devices.extended_resources import (
@@ -99,7 +99,6 @@ class _KnownOfBatch(Struct, frozen=True):
     requests: ExtendedRequestsOfPods | None
     is_store: bool
     scored: frozenset[str] | None
-    table: NodeTable
 
 
 class DynamicResources(
@@ -142,7 +141,9 @@ class DynamicResources(
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if batch is None or not known.is_store:
             return None  # writes to an API server take time: binding cycles wait for them
-        extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
+        extended = None
+        if requests is not None and known.scored is not None and known.scored.isdisjoint(requests.resources):
+            extended = self._extended_on_all_nodes(pod, requests, known.devices)
         if asks and extended is None:
             return None
         if requests is not None:
@@ -157,20 +158,19 @@ class DynamicResources(
             requests=devices.requests_of_pods(),
             is_store=self._writer().store is not None,
             scored=None if kernels is None else kernels.search.plan.scored,
-            table=handle.cache.state.table,
         )
 
     def _extended_on_all_nodes(
-        self, pod: Pod, requests: ExtendedRequests, known: _KnownOfBatch
+        self, pod: Pod, requests: ExtendedRequests, devices: DeviceState
     ) -> tuple[ResourceClaim, Mappings] | None:
-        """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
-        no score reads these resources; else None."""
-        if requests.spec is None or known.scored is None or not known.scored.isdisjoint(requests.resources):
+        """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes: no
+        node has one of them itself, and no earlier cycle has written the claim; else None."""
+        if requests.spec is None:
             return None
-        written = known.devices.claim_cache.extended_claims(pod)
+        written = devices.claim_cache.extended_claims(pod)
         if written and find_claim(pod, written) is not None:
             return None
-        if not are_everywhere(known.table, requests):
+        if any(map(self.required_handle().cache.state.table.has_allocatable, requests.resources)):
             return None
         return new_claim(pod, requests.spec), requests.mappings
 
@@ -272,7 +272,30 @@ class DynamicResources(
             if text := self.devices.negative_consumption():
                 return fwk.as_status(AllocationError(text))
             cycle.allocator = self._allocator()
+        cycle.demand = self._demand_of_cycle(cycle, pod)
         return None
+
+    def _demand_of_cycle(self, cycle: DeviceCycleState, pod: Pod) -> CycleDemand | None:
+        """What the claims of a pod ask of all nodes alike, if no score depends on it: a cycle is a batch of
+        one."""
+        handle, devices, extended = self.required_handle(), self.devices, None
+        framework, specs = handle.framework, [claim.claim.spec.devices for claim in cycle.claims]
+        if framework is None or any(request.first_available for spec in specs for request in spec.requests):
+            return None
+        if not devices.demands.refresh(handle.cache.state, framework.all_nodes()):
+            return None
+        if cycle.extended is not None:
+            asked = devices.extended_requests(pod)
+            extended = None if asked is None else self._extended_on_all_nodes(pod, asked, devices)
+            if extended is None:
+                return None
+        batch = VolumesOfBatch()
+        needs = devices.demands.needs_of(pod, batch, self._most_steps, extended)
+        if needs is None or isinstance(needs.demand, SharedDevices):
+            return None
+        _, asking, mappings = batch.claiming[0]
+        claim, table = None if extended is None else extended[0], handle.cache.state.table
+        return CycleDemand(devices, table, needs.demand, asking, claim, mappings)
 
     def _examine(self, claim_of_cycle: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
@@ -409,21 +432,29 @@ class DynamicResources(
         cycle = _read(state)
         if cycle is None or not cycle.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        if cycle.demand is None:
-            handle = self.required_handle()
-            cycle.demand = CommonDemand.of(self.devices, handle, cycle, pod, self._most_steps)
-        alike = cycle.demand.answers(nodes.rows)
-        if alike is not None:
-            cycle.nodes = FoundAllocations(cycle.nodes, partial(self._found_on, cycle.demand))
-            return fwk.Answers(alike, (None, CANNOT_ALLOCATE, INVALID_POOLS))
+        answers = None if cycle.demand is None else self._by_demand(cycle, cycle.demand, nodes.rows)
+        if answers is not None:
+            return fwk.Answers(answers, (None, CANNOT_ALLOCATE, INVALID_POOLS, NOT_AVAILABLE))
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
 
-    def _found_on(self, common: CommonDemand, name: str) -> NodeAllocation | None:
-        """What Filter has found on a node."""
-        row = self.required_handle().cache.state.table.find_row(name)
-        results = common.results(row, self.devices)
-        return None if results is None else NodeAllocation(results, common.extended, common.mappings)
+    def _by_demand(
+        self, cycle: DeviceCycleState, demand: CycleDemand, rows: npt.NDArray[np.integer[Any]]
+    ) -> npt.NDArray[np.uint8] | None:
+        """Return the answers of Filter for nodes; None where they have to be asked one by one."""
+        answers = demand.answers(rows)
+        if answers is None:
+            return None
+        fits = answers == FITS
+        for at, claim in enumerate(cycle.claims):
+            allocation = claim.claim.status.allocation
+            if allocation is not None and allocation.node_selector is not None:
+                mask = self.devices.demands.mask_of(allocation.node_selector)
+                cannot = fits if mask is None else fits & ~mask[rows]
+                if cannot.any():
+                    cycle.unavailable.add(at)
+                    answers[cannot] = UNAVAILABLE
+        return answers
 
     def _why_shared(self, claim: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
         """Why an allocated claim takes resources of a node for another pod already; "" if it does not."""
@@ -614,7 +645,7 @@ class DynamicResources(
             An Error in releases whose `claims_score_together` if some claims had devices before.
         """
         cycle = _read(state)
-        on_node = None if cycle is None else cycle.nodes.get(node_info.name)
+        on_node = None if cycle is None else cycle.found_on(node_info.name)
         if cycle is None or on_node is None:
             return 0
         if self.required_handle().release.claims_score_together and len(on_node.results) < len(cycle.claims):
@@ -642,7 +673,7 @@ class DynamicResources(
         cycle = _read(state)
         if cycle is None or cycle.allocator is None:
             return None
-        on_node = cycle.nodes.get(node_name)
+        on_node = cycle.found_on(node_name)
         if on_node is None:
             if all(claim.is_extended for claim in cycle.to_allocate()):
                 return None  # the node has all extended resources itself

@@ -389,13 +389,13 @@ class CycleDemand(Struct, frozen=True):
         if self.demand is None or row is None or (view := self.demand.views.view_at(row)) is None:
             return None
         try:
-            found = self.demand.found_on(row)
+            solution = self.demand.found_on(row)
         except LookupError:
             return None
-        if found is None:
+        if solution is None:
             return None
         requests = [claim.requests for claim in self.asking]
-        results = claim_results(requests, view, found, devices.class_of(), devices.features)
+        results = claim_results(requests, view, solution, devices.class_of(), devices.features)
         return NodeAllocation(results, self.extended, self.mappings)
 
 
@@ -430,10 +430,12 @@ class DeviceCycleState(Struct, eq=False):
 
     def found_on(self, name: str) -> NodeAllocation | None:
         """Return what Filter has found on a node that passed; None where nothing has to be allocated."""
-        found = self.nodes.get(name)
-        if found is None and self.demand is not None and (found := self.demand.found_on(name)) is not None:
-            self.nodes[name] = found
-        return found
+        on_node = self.nodes.get(name)
+        if on_node is None and self.demand is not None:
+            on_node = self.demand.found_on(name)
+            if on_node is not None:
+                self.nodes[name] = on_node
+        return on_node
 
     def assumed(self, pod: Pod, node_name: str) -> Pod:
         """Return a pod with what its claims take of a node in its status."""

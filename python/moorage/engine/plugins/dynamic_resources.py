@@ -285,8 +285,8 @@ class DynamicResources(
         if not devices.demands.refresh(handle.cache.state, framework.all_nodes()):
             return None
         if cycle.extended is not None:
-            asked = devices.extended_requests(pod)
-            extended = None if asked is None else self._extended_on_all_nodes(pod, asked, devices)
+            requests = devices.extended_requests(pod)
+            extended = None if requests is None else self._extended_on_all_nodes(pod, requests, devices)
             if extended is None:
                 return None
         batch = VolumesOfBatch()

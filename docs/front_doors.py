@@ -36,6 +36,7 @@ FRONT_DOORS = (
     "moorage.document",
     "moorage.answers",
     "moorage.autoscalers",
+    "moorage.queues",
     "moorage.sim",
     "moorage.sim.timeline",
     "moorage.sim.replay",

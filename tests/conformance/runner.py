@@ -19,6 +19,8 @@ from .karpenter.karpenter_check import check as check_karpenter
 from .karpenter.karpenter_check import is_karpenter
 from .karpenter.node_class_mode import check as check_node_class
 from .karpenter.node_class_mode import is_node_class
+from .kueue.kueue_mode import check as check_kueue
+from .kueue.kueue_mode import is_kueue
 from .modes import Mode
 from .replay import BETWEEN, ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, is_record, lines
@@ -41,6 +43,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
         vector = decode(line)
         asked = vector.get("scenario") or vector.get("question") or {}
         name = str(asked.get("name") or vector.get("name", name))
+        if is_kueue(vector):
+            return [f"{name}: {one}" for one in check_kueue(vector, SHOWN)]
         if "yaml" in vector:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
         if is_gate(vector):

@@ -27,6 +27,7 @@ ROOMS = {
     "controllers",
     "cluster",
     "autoscalers",
+    "queues",
     "answers",
     "sim",
     "live",

@@ -186,7 +186,7 @@ def test_a_package_has_the_names_of_its_stub(package: str) -> None:
 
 
 def test_rooms_import_their_names_at_first_use() -> None:
-    assert ROOMS == ["answers", "autoscalers", "cluster", "kube", "sim"]
+    assert ROOMS == ["answers", "autoscalers", "cluster", "kube", "queues", "sim"]
     result = run(f"import sys\nfor room in {ROOMS}: __import__(f'moorage.{{room}}')\nprint(*sys.modules)")
     loaded = {module for module in result.stdout.split() if module.startswith("moorage.")}
     assert {module for module in loaded if not module.startswith(("moorage._core", "moorage._version"))} == {

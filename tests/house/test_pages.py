@@ -162,7 +162,9 @@ def test_pages_are_in_plain_words() -> None:
 
 NAMES = {"ConfigMap", "KubeSchedulerConfiguration", "PersistentVolumeController"}
 NAMES |= {"NodeMetrics", "PodMetrics", "ValidatingWebhookConfiguration"}
-"""What Kubernetes calls its own, and a class of moorage is called too."""
+NAMES |= {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "Topology", "AdmissionCheck"}
+NAMES |= {"Workload", "WorkloadPriorityClass"}
+"""What Kubernetes, or Kueue, calls its own, and a class of moorage is called too."""
 
 
 @cache

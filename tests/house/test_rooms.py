@@ -17,7 +17,13 @@ MODULES = PACKAGE / "moorage"
 EMPTY = {"one", "found", "made", "told", "asked"}
 """Names that say nothing of what they hold."""
 MAYBE_EMPTY = re.compile(rf"\b(?:{'|'.join(EMPTY)})\b")
-FORMATS = ("compat", "engine/framework/configuration", "engine/extenders/extender_wire", "kube/model")
+FORMATS = (
+    "compat",
+    "engine/framework/configuration",
+    "engine/extenders/extender_wire",
+    "kube/model",
+    "queues/objects",
+)
 """Where classes are named after those of a format, of upstream or of a seed."""
 TWO_MEANINGS = {
     "Event",

@@ -1,0 +1,148 @@
+"""Workloads that look for others to preempt, and those that are taken out for them (Kueue v0.17,
+pkg/scheduler/preemption: preemption.go, common)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from .flavors import FlavorAssigner
+from .objects import ANY, LOWER, NEWER
+from .quota import Undo
+from .settings import Settings
+from .snapshot import Queue, QueueSnapshot
+from .topology_snapshot import TopologyDemand
+from .whole_amounts import FlavorResource
+from .workloads import EVICTED, JOB_UID, WHILE_BORROWING, QueuedWorkload, Usage
+
+IN_QUEUE, RECLAIMED, BY_SHARE = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
+_WORDS = {
+    IN_QUEUE: "prioritization in the ClusterQueue",
+    RECLAIMED: "reclamation within the cohort",
+    BY_SHARE: "Fair Sharing within the cohort",
+    WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+_BUFFER = 5 * 60 * 1000
+
+
+class PreemptionTarget(NamedTuple):
+    """A workload that is preempted.
+
+    Attributes
+    ----------
+    reason : str
+        InClusterQueue, InCohortReclamation, InCohortReclaimWhileBorrowing or InCohortFairSharing.
+    """
+
+    workload: QueuedWorkload
+    reason: str
+
+    def message(self, preemptor: QueuedWorkload, queue: Queue, target: Queue) -> str:
+        """Return what Kueue writes into its conditions."""
+        job = preemptor.obj.metadata.labels.get(JOB_UID, "")
+        return (
+            f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+            f"JobUID: {job or 'UNKNOWN'}) due to {_WORDS[self.reason]}; preemptor path: {_path(queue)}; "
+            f"preemptee path: {_path(target)}"
+        )
+
+
+def _path(queue: Queue) -> str:
+    names = [queue.name, *[cohort.name for cohort in queue.cohort_path]]
+    return f"/{'/'.join(reversed(names))}"
+
+
+class Preemptor(NamedTuple):
+    """A workload that looks for others to preempt.
+
+    Attributes
+    ----------
+    needed : frozenset of (str, str)
+        The resources of flavors that it lacks.
+    usage : Usage
+        What it would use.
+    """
+
+    workload: QueuedWorkload
+    queue: Queue
+    needed: frozenset[FlavorResource]
+    usage: Usage
+    demands: Mapping[str, list[TopologyDemand]]
+    assigner: FlavorAssigner | None
+
+    def fits(self, borrows: bool) -> bool:
+        """Whether it fits now, borrowing or not."""
+        for key, value in self.usage.quota.items():
+            if not borrows and self.queue.cell(key).borrows_with(value):
+                return False
+            if value > self.queue.available(key):
+                return False
+        if not self.demands or self.assigner is None:
+            return True
+        placed = self.assigner.place(self.demands)
+        return not any(isinstance(place, str) for place in placed.values())
+
+    def allows(self, candidate: QueuedWorkload, policy: str, settings: Settings) -> bool:
+        """Whether a policy lets it preempt a workload."""
+        own, other = self.workload.priority, candidate.priority
+        if policy == ANY or (policy in (LOWER, NEWER) and own > other):
+            return True
+        if policy != NEWER or own != other:
+            return False
+        later = candidate.queue_time(settings) - self.workload.queue_time(settings)
+        return later > (_BUFFER if settings.gate("SchedulerTimestampPreemptionBuffer") else 0)
+
+    def candidates(self, queue: Queue, policy: str, settings: Settings) -> Iterator[QueuedWorkload]:
+        """Yield the workloads of a queue that have what it needs, and that a policy lets it preempt."""
+        for candidate in queue.workloads.values():
+            if candidate.uses(self.needed) and self.allows(candidate, policy, settings):
+                yield candidate
+
+    def order(self, candidate: QueuedWorkload, now: int) -> tuple[bool, bool, int, int, str]:
+        """What is smaller for whom it preempts first."""
+        return (
+            not candidate.is_true(EVICTED),
+            candidate.cluster_queue == self.queue.name,
+            candidate.priority,
+            -candidate.reserved_at(now),
+            candidate.uid,
+        )
+
+
+class RemovedWorkloads:
+    """Workloads that are taken out of a snapshot, one by one, and put back.
+
+    Attributes
+    ----------
+    targets : list of PreemptionTarget
+        Those taken out.
+    """
+
+    def __init__(self, snapshot: QueueSnapshot) -> None:
+        self._queues = snapshot.queues
+        self.targets: list[PreemptionTarget] = []
+        self.changes: Undo = []
+
+    def take(self, workload: QueuedWorkload, reason: str) -> None:
+        """Take a workload out."""
+        self._queues[workload.cluster_queue].release(workload.usage(), self.changes)
+        self.targets.append(PreemptionTarget(workload, reason))
+
+    def without_needless(self, preemptor: Preemptor, borrows: bool) -> list[PreemptionTarget]:
+        """Put back those without which the preemptor still fits, the last but one first; return the others.
+        The place of one that is put back is taken by the last."""
+        targets = self.targets
+        for at in range(len(targets) - 2, -1, -1):
+            workload = targets[at].workload
+            self._queues[workload.cluster_queue].use(workload.usage(), self.changes)
+            if preemptor.fits(borrows):
+                targets[at] = targets[-1]
+                targets.pop()
+            else:
+                self._queues[workload.cluster_queue].release(workload.usage(), self.changes)
+        return targets
+
+
+def overlap(targets: Iterable[PreemptionTarget], taken: Collection[str]) -> bool:
+    """Whether one of some targets is preempted already."""
+    return any(target.workload.key in taken for target in targets)

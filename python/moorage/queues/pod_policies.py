@@ -1,0 +1,142 @@
+"""What namespaces set and forbid in the pods of workloads (Kueue v0.17, pkg/workload/resources.go,
+pkg/util/limitrange)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.kube.admission.validate_object import with_limits_requested
+from moorage.kube.model.meta import Object, Resources
+from moorage.kube.model.pod import Container, PodSpec
+from moorage.kube.model.policy import LimitRange, RuntimeClass
+
+from .whole_amounts import Amounts, amounts, amounts_of, greater
+
+_ABOVE, _BELOW = (
+    "requests must not be above the limitRange max",
+    "requests must not be below the limitRange min",
+)
+_TYPES = ("Container", "Pod")
+
+
+class PodPolicies:
+    """The LimitRanges and RuntimeClasses of a cluster.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        As the API server stores them; other kinds are passed over.
+    """
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
+        self._classes: dict[str, RuntimeClass] = {}
+        for obj in objects:
+            if isinstance(obj, LimitRange):
+                self._ranges[obj.namespace].append(obj)
+            elif isinstance(obj, RuntimeClass):
+                self._classes[obj.name] = obj
+
+    def adjusted(self, spec: PodSpec, namespace: str) -> PodSpec:
+        """Return the spec of pods with the overhead of their class, the defaults of their namespace, and
+        limits for requests that they lack."""
+        known = self._classes.get(spec.runtime_class_name or "")
+        if known is not None and known.overhead is not None and not spec.overhead:
+            spec = replace(spec, overhead=known.overhead.pod_fixed)
+        if ranges := self._ranges.get(namespace):
+            spec = _with_defaults(spec, ranges)
+        if any(each.resources.limits for each in chain(spec.containers, spec.init_containers)):
+            spec = with_limits_requested(spec)
+        return spec
+
+    def refusal(self, specs: Iterable[PodSpec], namespace: str) -> str:
+        """Return why pods are not admitted whatever the quota; "" if nothing forbids them."""
+        specs = list(specs)
+        texts = [text for at, spec in enumerate(specs) for text in _above_limits(spec, at)]
+        if texts:
+            return f"resources validation failed: {_joined(texts)}"
+        if ranges := self._ranges.get(namespace):
+            most, least = _bounds(ranges)
+            texts = [text for at, spec in enumerate(specs) for text in _outside(spec, at, most, least)]
+        return f"resources didn't satisfy LimitRange constraints: {_joined(texts)}" if texts else ""
+
+
+def _with_defaults(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
+    """Return pods whose containers have the first default of some ranges for what they lack."""
+    items = [item for each in ranges for item in each.spec.limits if item.type == "Container"]
+    limits: Resources = {}
+    requests: Resources = {}
+    for item in reversed(items):
+        limits |= item.default
+        requests |= item.default_request
+
+    def filled(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(
+            [
+                replace(
+                    each,
+                    resources=replace(
+                        each.resources,
+                        limits=limits | each.resources.limits,
+                        requests=requests | each.resources.requests,
+                    ),
+                )
+                for each in containers
+            ]
+        )
+
+    return replace(spec, containers=filled(spec.containers), init_containers=filled(spec.init_containers))
+
+
+def _joined(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _containers(spec: PodSpec, at: int) -> Iterator[tuple[str, Container]]:
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers):
+            yield f"spec.podSets[{at}].template.spec.{field}[{index}]", container
+
+
+def _invalid(path: str, resources: list[str], text: str) -> Iterator[str]:
+    if resources:
+        yield f"{path}: Invalid value: {msgspec.json.encode(resources).decode()}: {text}"
+
+
+def _above_limits(spec: PodSpec, at: int) -> Iterator[str]:
+    for path, container in _containers(spec, at):
+        if limits := container.resources.limits:
+            above = greater(amounts(container.resources.requests), amounts(limits))
+            yield from _invalid(path, above, "requests must not exceed its limits")
+
+
+def _bounds(ranges: Iterable[LimitRange]) -> tuple[dict[str, Amounts], dict[str, Amounts]]:
+    """Return the smallest maxima and the greatest minima of some ranges, by type."""
+    most: dict[str, Amounts] = {kind: {} for kind in _TYPES}
+    least: dict[str, Amounts] = {kind: {} for kind in _TYPES}
+    for item in chain.from_iterable(each.spec.limits for each in ranges):
+        if item.type in _TYPES:
+            most[item.type] = _merged(most[item.type], amounts(item.max), min)
+            least[item.type] = _merged(least[item.type], amounts(item.min), max)
+    return most, least
+
+
+def _merged(first: Amounts, other: Amounts, choose: Callable[[int, int], int]) -> Amounts:
+    both = {key: choose(value, other[key]) for key, value in first.items() if key in other}
+    return first | other | both
+
+
+def _outside(spec: PodSpec, at: int, most: dict[str, Amounts], least: dict[str, Amounts]) -> Iterator[str]:
+    """Yield what ranges forbid of the pods of a set."""
+    for path, container in _containers(spec, at):
+        requests, limits = amounts(container.resources.requests), amounts(container.resources.limits)
+        yield from _invalid(path, greater(_merged(requests, limits, max), most["Container"]), _ABOVE)
+        yield from _invalid(path, greater(least["Container"], _merged(requests, limits, min)), _BELOW)
+    total, path = amounts_of(spec), f"spec.podSets[{at}].template.spec"
+    yield from _invalid(path, greater(total, most["Pod"]), _ABOVE)
+    yield from _invalid(path, greater(least["Pod"], total), _BELOW)

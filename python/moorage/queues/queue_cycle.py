@@ -1,0 +1,274 @@
+"""One scheduling cycle of Kueue (v0.17, pkg/scheduler/scheduler.go): the heads of all queues are judged by
+themselves, then taken one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .candidates import PreemptionTarget, overlap
+from .flavors import FlavorAssigner, FlavorAssignment, FlavorFit, settle
+from .objects import ANY
+from .pending import FAILED, GENERIC, MISMATCH, PENDING_PREEMPTION
+from .pod_policies import PodPolicies
+from .preemption import Preemptions
+from .quota import Undo, undo
+from .settings import Settings
+from .snapshot import Queue, QueueSnapshot
+from .tournament import Tournament
+from .whole_amounts import FlavorResource
+from .workloads import EVICTED, REJECTED, RETRY, AdmittedPods, QueuedWorkload, Usage
+
+_OVERLAPPING = "Workload has overlapping preemption targets with another workload"
+_TAKEN = "Workload no longer fits after processing another workload"
+
+
+@dataclass
+class Entry:
+    """A head, and what a cycle makes of it.
+
+    Attributes
+    ----------
+    message : str
+        Why it is not admitted.
+    reason : str
+        Of this depends whether it is tried again at once.
+    targets : list of PreemptionTarget
+        Whom it preempts.
+    admitted : list of AdmittedPods, or None
+        What it gets; None if it is not admitted.
+    """
+
+    workload: QueuedWorkload
+    queue: Queue | None
+    message: str = ""
+    reason: str = GENERIC
+    assignment: FlavorAssignment = field(default_factory=lambda: FlavorAssignment(0))
+    targets: list[PreemptionTarget] = field(default_factory=list)
+    preempted: list[PreemptionTarget] = field(default_factory=list)
+    admitted: list[AdmittedPods] | None = None
+
+
+class SchedulingCycle:
+    """One cycle over a snapshot; what it tries is undone in it.
+
+    Parameters
+    ----------
+    matches : callable
+        Tells whether a queue is for a namespace.
+    now : int
+        In milliseconds.
+    """
+
+    def __init__(
+        self,
+        snapshot: QueueSnapshot,
+        settings: Settings,
+        policies: PodPolicies,
+        matches: Callable[[Queue, str], bool],
+        now: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._policies = policies
+        self._matches = matches
+        self._preemptions = Preemptions(snapshot, settings, now)
+
+    def run(self, heads: Sequence[tuple[QueuedWorkload, str]]) -> tuple[list[Entry], list[Entry]]:
+        """Judge the heads of queues.
+
+        Parameters
+        ----------
+        heads : sequence of (QueuedWorkload, str)
+            With the name of the queue that each comes from.
+
+        Returns
+        -------
+        entries : list of Entry
+            Those that could be judged, in the order in which they were decided on.
+        refused : list of Entry
+            The others.
+        """
+        entries: list[Entry] = []
+        refused: list[Entry] = []
+        for workload, name in heads:
+            entry = Entry(workload, self._snapshot.queues.get(name))
+            entry.message, entry.reason = self._refusal(entry, name)
+            if entry.message or entry.queue is None:
+                refused.append(entry)
+                continue
+            entry.assignment, entry.targets = self._assign(workload, entry.queue)
+            entry.message = entry.assignment.message()
+            workload.last = entry.assignment.last()
+            entries.append(entry)
+        decided: list[Entry] = []
+        changes: Undo = []
+        taken: dict[str, QueuedWorkload] = {}
+        for entry in self._ordered(entries):
+            decided.append(entry)
+            self._decide(entry, taken, changes)
+        undo(changes)
+        return decided, refused
+
+    # ---- nomination
+
+    def _refusal(self, entry: Entry, name: str) -> tuple[str, str]:
+        """Return why a head is not judged by quota, and why it is given back; two empty texts if it is."""
+        workload, queue = entry.workload, entry.queue
+        if workload.has_check(RETRY) or workload.has_check(REJECTED):
+            return "The workload has failed admission checks", GENERIC
+        if queue is None:
+            return f"ClusterQueue {name} not found", GENERIC
+        if queue.inactive:
+            return f"ClusterQueue {name} is inactive", GENERIC
+        namespace = workload.obj.namespace
+        if not self._matches(queue, namespace):
+            return "Workload namespace doesn't match ClusterQueue selector", MISMATCH
+        if workload.refusal is None:
+            workload.refusal = self._policies.refusal(workload.specs, namespace)
+        return workload.refusal, GENERIC
+
+    def _assign(
+        self, workload: QueuedWorkload, queue: Queue
+    ) -> tuple[FlavorAssignment, list[PreemptionTarget]]:
+        """Return what a workload would get, and whom it would preempt for it."""
+        assigner = FlavorAssigner(workload, queue, self._snapshot, self._settings, self._preemptions)
+        assignment, targets = self._initial(workload, queue, assigner)
+        asks = queue.is_topology_only or any(
+            each.topology_request is not None and each.topology_request.is_explicit
+            for each in workload.pod_sets
+        )
+        if assignment.fit == FlavorFit.PREEMPT and asks and self._settings.gate("TopologyAwareScheduling"):
+            demands = assigner.demands(assignment)
+            changes: Undo = []
+            self._snapshot.release_all([target.workload for target in targets], changes)
+            placed = assigner.place(demands, is_empty=not targets)
+            undo(changes)
+            settle(assignment, placed)
+        return assignment, targets
+
+    def _initial(
+        self, workload: QueuedWorkload, queue: Queue, assigner: FlavorAssigner
+    ) -> tuple[FlavorAssignment, list[PreemptionTarget]]:
+        full, targets = self._attempt(workload, queue, assigner, None)
+        if targets is not None:
+            return full, targets
+        if self._settings.gate("PartialAdmission") and workload.can_shrink():
+            smaller = self._fewer(workload, queue, assigner)
+            if smaller is not None:
+                return smaller
+        return full, []
+
+    def _attempt(
+        self,
+        workload: QueuedWorkload,
+        queue: Queue,
+        assigner: FlavorAssigner,
+        counts: Sequence[int] | None,
+    ) -> tuple[FlavorAssignment, list[PreemptionTarget] | None]:
+        """Return an assignment with its targets; None for these if it neither fits nor finds any."""
+        assignment = assigner.assign(counts)
+        if assignment.fit == FlavorFit.YES:
+            return assignment, []
+        targets: list[PreemptionTarget] = []
+        if assignment.fit == FlavorFit.PREEMPT:
+            targets = self._preemptions.targets(workload, queue, assignment, assigner)
+        return assignment, targets or None
+
+    def _fewer(
+        self, workload: QueuedWorkload, queue: Queue, assigner: FlavorAssigner
+    ) -> tuple[FlavorAssignment, list[PreemptionTarget]] | None:
+        """Return an assignment for fewer pods, by Go's binary search over the steps down to the fewest."""
+        deltas = [
+            each.count - (each.count if each.min_count is None else each.min_count)
+            for each in workload.pod_sets
+        ]
+        steps, good = sum(deltas), -1
+        smallest: tuple[FlavorAssignment, list[PreemptionTarget]] | None = None
+        low, high = 0, steps + 1
+        while low < high:
+            middle = (low + high) // 2
+            counts = [
+                each.count - delta * middle // steps
+                for each, delta in zip(workload.pod_sets, deltas, strict=True)
+            ]
+            assignment, targets = self._attempt(workload, queue, assigner, counts)
+            if targets is None:
+                low = middle + 1
+            else:
+                high, good, smallest = middle, middle, (assignment, targets)
+        return smallest if low == good else None
+
+    # ---- order
+
+    def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
+        if self._settings.fair_sharing is not None:
+            by_queue = {entry.queue: entry for entry in entries if entry.queue is not None}
+            heads = {
+                queue: (entry.workload, entry.assignment.usage(queue)) for queue, entry in by_queue.items()
+            }
+            return (by_queue[queue] for queue in Tournament(heads, self._settings))
+        by_priority = self._settings.gate("PrioritySortingWithinCohort")
+
+        def order(entry: Entry) -> tuple[int, int, int]:
+            priority = -entry.workload.priority if by_priority else 0
+            return entry.assignment.level, priority, entry.workload.queue_time(self._settings)
+
+        return iter(sorted(entries, key=order))
+
+    # ---- decision
+
+    def _decide(self, entry: Entry, taken: dict[str, QueuedWorkload], changes: Undo) -> None:
+        """Admit a head, or let it preempt, if that is still possible beside those before it.
+
+        Parameters
+        ----------
+        taken : dict of str to QueuedWorkload
+            Those that are preempted so far, by key.
+        """
+        workload, queue, assignment = entry.workload, entry.queue, entry.assignment
+        assert queue is not None
+        if assignment.fit == FlavorFit.NO:
+            return
+        if assignment.fit == FlavorFit.PREEMPT and not entry.targets:
+            if queue.preemption.reclaim_within_cohort != ANY:
+                queue.use(Usage(_reserved(assignment, queue), assignment.domains(queue)), changes)
+            return
+        if overlap(entry.targets, taken):
+            self._skip(entry, _OVERLAPPING)
+            return
+        usage = assignment.usage(queue)
+        removed: Undo = []
+        self._snapshot.release_all([*taken.values(), *[each.workload for each in entry.targets]], removed)
+        fits = queue.fits(usage)
+        undo(removed)
+        if not fits:
+            self._skip(entry, _TAKEN)
+            return
+        taken |= {each.workload.key: each.workload for each in entry.targets}
+        queue.use(usage, changes)
+        if assignment.fit == FlavorFit.PREEMPT:
+            workload.last = None
+            entry.preempted = [each for each in entry.targets if not each.workload.is_true(EVICTED)]
+            entry.message += f". Pending the preemption of {len(entry.targets)} workload(s)"
+            entry.reason = PENDING_PREEMPTION
+            return
+        entry.admitted = [pods.admitted() for pods in assignment.pods]
+
+    def _skip(self, entry: Entry, message: str) -> None:
+        entry.message, entry.reason = message, FAILED
+        entry.workload.last = None
+
+
+def _reserved(assignment: FlavorAssignment, queue: Queue) -> dict[FlavorResource, int]:
+    """Return what a head without targets holds back from those after it."""
+    reserved = {}
+    for key, value in assignment.quota.items():
+        cell = queue.cell(key)
+        if not assignment.level:
+            reserved[key] = max(0, min(value, cell.nominal - cell.usage))
+        elif cell.borrowing is None:
+            reserved[key] = value
+        else:
+            reserved[key] = min(value, cell.nominal + cell.borrowing - cell.usage)
+    return reserved

@@ -1,0 +1,283 @@
+"""Quota in trees of cohorts (Kueue v0.17, pkg/cache/scheduler: resource_node.go, fair_sharing.go).
+
+A node is a cluster queue or a cohort. For each resource of a flavor it has a cell, which knows the cell of
+its parent: what a node can use is found by going up, and what it uses is carried up as far as it is not its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+from moorage._core.base.quantity import parse
+
+from .objects import FairSharing, ResourceGroup
+from .whole_amounts import Amounts, FlavorResource, amount
+
+Undo = list[tuple[Any, Any]]
+"""What has a usage, with the usage that it had: cells here, leaves of a topology elsewhere."""
+
+
+def undo(changes: Undo) -> None:
+    """Restore the usages that some changes have written, and forget the changes."""
+    for holder, usage in reversed(changes):
+        holder.usage = usage
+    changes.clear()
+
+
+class QuotaCell:
+    """A resource of a flavor at a node.
+
+    Attributes
+    ----------
+    nominal : int
+        The node's own quota.
+    subtree : int
+        The quota with what its children lend.
+    local : int
+        The part of it that only its own subtree can use.
+    usage : int
+        Of a queue what it uses, of a cohort what its children use beyond what is their own.
+    is_given : bool
+        Whether the node or one below it has a quota for it, be it 0.
+    """
+
+    __slots__ = (
+        "_most",
+        "borrowing",
+        "is_given",
+        "lending",
+        "local",
+        "nominal",
+        "parent",
+        "subtree",
+        "usage",
+    )
+
+    def __init__(self, parent: QuotaCell | None) -> None:
+        self.parent = parent
+        self.nominal = self.subtree = self.local = self.usage = 0
+        self.borrowing: int | None = None
+        self.lending: int | None = None
+        self.is_given = False
+        self._most: int | None = None
+
+    def available(self) -> int:
+        """Return what can be used now; below 0 where more is used than there is."""
+        parent = self.parent
+        if parent is None:
+            return self.subtree - self.usage
+        from_parent = parent.available()
+        local, usage = self.local, self.usage
+        if self.borrowing is not None:
+            beyond = usage - local if usage > local else 0
+            from_parent = min(from_parent, self.subtree - local - beyond + self.borrowing)
+        return from_parent + (local - usage if usage < local else 0)
+
+    def potential(self) -> int:
+        """Return what could be used if nothing were."""
+        if self._most is None:
+            if self.parent is None:
+                self._most = self.subtree
+            else:
+                self._most = self.local + self.parent.potential()
+                if self.borrowing is not None:
+                    self._most = min(self._most, self.subtree + self.borrowing)
+        return self._most
+
+    def local_available(self) -> int:
+        """Return how much of what is its own is not used."""
+        return max(0, self.local - self.usage)
+
+    def borrows_with(self, value: int) -> bool:
+        """Whether its usage and more would exceed its quota."""
+        return self.usage + value > self.subtree
+
+    def add(self, value: int, changes: Undo) -> None:
+        """Add to the usage, and to that of the cells above what is not local."""
+        cell: QuotaCell | None = self
+        while cell is not None:
+            changes.append((cell, cell.usage))
+            beyond = value - cell.local_available()
+            cell.usage += value
+            if beyond <= 0:
+                return
+            cell, value = cell.parent, beyond
+
+    def remove(self, value: int, changes: Undo) -> None:
+        """Remove from the usage, and from that of the cells above what was not local."""
+        cell: QuotaCell | None = self
+        while cell is not None:
+            changes.append((cell, cell.usage))
+            stored = cell.usage - cell.local
+            cell.usage -= value
+            if stored <= 0:
+                return
+            cell, value = cell.parent, min(value, stored)
+
+
+class Share(NamedTuple):
+    """How much a node borrows, as fair sharing compares it.
+
+    Attributes
+    ----------
+    ratio : float
+        Of a thousand of what could be lent to it, of its dominant resource.
+    borrowed : frozenset of (str, str)
+        What it borrows.
+    """
+
+    weight: float = 1.0
+    ratio: float = 0.0
+    borrowed: frozenset[FlavorResource] = frozenset()
+
+    def weighted(self) -> float:
+        """The ratio by the weight; infinite if a node without weight borrows."""
+        if not self.ratio:
+            return 0.0
+        return self.ratio / self.weight if self.weight else inf
+
+    def order(self) -> tuple[bool, float]:
+        """What is smaller for who should get more."""
+        without_weight = not self.weight and bool(self.ratio)
+        return without_weight, self.ratio if without_weight else self.weighted()
+
+
+NO_SHARE = Share(ratio=-1.0)
+"""Less than any."""
+
+
+class Node:
+    """A cluster queue or a cohort in its tree.
+
+    Attributes
+    ----------
+    cohorts, queues : list of Node
+        Its children by name; queues that are not active count their quotas and usage, but are not there.
+    height : int
+        How far its deepest child is away.
+    """
+
+    def __init__(self, name: str, parent: Node | None) -> None:
+        self.name = name
+        self.parent = parent
+        self.cells: dict[FlavorResource, QuotaCell] = {}
+        self.weight = 1.0
+        self.cohorts: list[Node] = []
+        self.queues: list[Node] = []
+        self.height = 0
+        self._lendable: Amounts | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def cell(self, resource: FlavorResource) -> QuotaCell:
+        """Return the cell of a resource; without quota where none is set."""
+        cell = self.cells.get(resource)
+        if cell is None:
+            cell = self.cells[resource] = QuotaCell(self.parent.cell(resource) if self.parent else None)
+        return cell
+
+    def set_quotas(self, groups: Iterable[ResourceGroup], fair_sharing: FairSharing) -> None:
+        """Give the node its own quotas and weight."""
+        for group in groups:
+            for flavor in group.flavors:
+                for quota in flavor.resources:
+                    cell = self.cell((flavor.name, quota.name))
+                    cell.nominal = amount(quota.name, quota.nominal_quota)
+                    if quota.borrowing_limit is not None:
+                        cell.borrowing = amount(quota.name, quota.borrowing_limit)
+                    if quota.lending_limit is not None:
+                        cell.lending = amount(quota.name, quota.lending_limit)
+                    at: QuotaCell | None = cell
+                    while at is not None:
+                        at.is_given, at = True, at.parent
+        if fair_sharing.weight is not None:
+            self.weight = parse(fair_sharing.weight).nanos() / 10**9
+
+    def lend_upwards(self) -> None:
+        """Settle what the node has, when all nodes below it have settled it, and lend it to the parent."""
+        for cell in self.cells.values():
+            cell.subtree += cell.nominal
+            cell.local = 0 if cell.lending is None else max(0, cell.subtree - cell.lending)
+            if cell.parent is not None:
+                cell.parent.subtree += cell.subtree - cell.local
+
+    def path(self) -> Iterator[Node]:
+        """Yield the cohorts above, from the parent to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def root(self) -> Node:
+        """Return the node at the top of the tree."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def all_queues(self) -> Iterator[Node]:
+        """Yield the queues of the subtree of a cohort: its own, then those of its cohorts."""
+        yield from self.queues
+        for cohort in self.cohorts:
+            yield from cohort.all_queues()
+
+    def is_within_quota(self, resources: Iterable[FlavorResource]) -> bool:
+        """Whether no resource of some is used beyond the quota."""
+        cells = self.cells
+        return all(cell.usage <= cell.subtree for each in resources if (cell := cells.get(each)) is not None)
+
+    def share(self) -> Share:
+        """Return how much the node borrows from its parent, by weight."""
+        if self.parent is None:
+            return Share(self.weight)
+        borrowed: dict[str, int] = {}
+        over = [(key, cell.usage - cell.subtree) for key, cell in self.cells.items() if cell.is_given]
+        over = [(key, value) for key, value in over if value > 0]
+        if not over:
+            return Share(self.weight)
+        for (_, resource), value in over:
+            borrowed[resource] = borrowed.get(resource, 0) + value
+        lendable = self.parent.lendable()
+        ratios = [
+            float(value) * 1000.0 / float(lendable[resource])
+            for resource, value in borrowed.items()
+            if lendable.get(resource, 0) > 0
+        ]
+        return Share(self.weight, max(ratios, default=0.0), frozenset([key for key, _ in over]))
+
+    def lendable(self) -> Amounts:
+        """Return how much of each resource a cohort could ever give, over all flavors."""
+        if self._lendable is None:
+            self._lendable = {}
+            for key, cell in self.root().cells.items():
+                if cell.is_given:
+                    potential = self.cell(key).potential()
+                    self._lendable[key[1]] = self._lendable.get(key[1], 0) + potential
+        return self._lendable
+
+    def lowest_fit(self, key: FlavorResource, value: int) -> tuple[int, bool]:
+        """Return the height of the lowest node on the way up in whose quota a value still fits, that of the
+        root if there is none; and whether it is below the root."""
+        cell = self.cell(key)
+        if self.parent is None or not cell.borrows_with(value):
+            return 0, self.parent is not None
+        rest = value - cell.local_available()
+        for node in self.path():
+            above = node.cell(key)
+            if not above.borrows_with(rest):
+                return node.height, node.parent is not None
+            rest -= above.local_available()
+        return self.root().height, False
+
+
+def fit_in_quota(
+    node: Node, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Return whether requests fit into what a node has left of its quota, and what of them is not local."""
+    cells = {key: node.cell(key) for key in requests}
+    fits = not any(cells[key].borrows_with(value) for key, value in requests.items())
+    return fits, {key: max(0, value - cells[key].local_available()) for key, value in requests.items()}

@@ -38,7 +38,6 @@ _TEXTS = {
     Mode.RECLAIM: "preemptionMode=Reclaim",
     Mode.FIT: "Fit",
 }
-_FAR = 2**31
 
 
 class FlavorFit(IntEnum):
@@ -62,20 +61,22 @@ class Rank(NamedTuple):
     mode: Mode
     level: int
 
-    def is_better(self, other: Rank, level_first: bool) -> bool:
-        """Whether it is preferred."""
-        if self.mode == Mode.NO_FIT or other.mode == Mode.NO_FIT:
-            return self.mode != Mode.NO_FIT
+    def order(self, level_first: bool) -> tuple[bool, int, int]:
+        """What is greater for the one that is preferred."""
+        mode, level = self
         if level_first:
-            return (-self.level, self.mode) > (-other.level, other.mode)
-        return (self.mode, -self.level) > (other.mode, -other.level)
+            return mode > 0, -level if mode else 0, mode
+        return mode > 0, mode, -level if mode else 0
+
+
+_NOT_AT_ALL, _AT_ONCE = Rank(Mode.NO_FIT, 0), Rank(Mode.FIT, 0)
 
 
 class FlavorAttempt(NamedTuple):
     """What was found of a flavor, over the resources for which it was tried."""
 
     rank: Rank
-    reasons: frozenset[str]
+    reasons: list[str]
 
 
 @dataclass
@@ -149,7 +150,7 @@ class Assigned:
         for flavor, (rank, reasons) in sorted(self.attempts.items()):
             if rank != (Mode.FIT, 0):
                 level = [f"borrow={rank.level}"] if rank.level else []
-                texts.append(f"{flavor}({';'.join([_TEXTS[rank.mode], *level, *sorted(reasons)])})")
+                texts.append(f"{flavor}({';'.join([_TEXTS[rank.mode], *level, *sorted({*reasons})])})")
         return f"{self.needs.name}: {', '.join(texts)}" if texts else ""
 
 
@@ -316,8 +317,10 @@ class FlavorAssigner:
         reasons: list[str] = []
         attempts: dict[str, FlavorAttempt] = {}
         for resource in sorted(requests):
+            if resource in choices:
+                continue
             group = self._queue.group_of.get(resource)
-            if resource in choices or (group is None and not requests[resource]):
+            if group is None and not requests[resource]:
                 continue
             if group is None:
                 choices, reasons = {}, [f"resource {resource} unavailable in ClusterQueue"]
@@ -332,7 +335,7 @@ class FlavorAssigner:
         is_found = True
         for at in members:
             own = {key: choices[key] for key in needs[at].requests if key in choices}
-            assignment.add(Assigned(needs[at], own, list(reasons), attempts=attempts))
+            assignment.add(Assigned(needs[at], own, [*reasons], attempts=attempts))
             is_found = is_found and bool(own or not needs[at].requests)
         return is_found
 
@@ -358,7 +361,7 @@ class FlavorAssigner:
         is_fungible = self._settings.gate("FlavorFungibility")
         level_first = fungibility.preference == "PreemptionOverBorrowing"
         best: dict[str, FlavorChoice] = {}
-        best_rank = Rank(Mode.NO_FIT, _FAR)
+        best_rank = _NOT_AT_ALL
         reasons: list[str] = []
         attempts: dict[str, FlavorAttempt] = {}
         tried = -1
@@ -366,11 +369,10 @@ class FlavorAssigner:
             tried, flavor = at, group.flavors[at]
             if not self._is_plain and (refusal := self._refusal(flavor, members, group)):
                 reasons.append(refusal)
-                attempts[flavor] = FlavorAttempt(Rank(Mode.NO_FIT, 0), frozenset([refusal]))
+                attempts[flavor] = FlavorAttempt(_NOT_AT_ALL, [refusal])
                 continue
-            choices, rank, level, lacking = self._try(flavor, wanted, requests, used, level_first)
-            reasons += lacking
-            attempts[flavor] = FlavorAttempt(Rank(rank.mode, level), frozenset(lacking))
+            choices, rank, attempts[flavor] = self._try(flavor, wanted, requests, used, level_first)
+            reasons += attempts[flavor].reasons
             if not is_fungible:
                 if rank.mode > best_rank.mode:
                     best, best_rank = choices, rank
@@ -380,7 +382,7 @@ class FlavorAssigner:
             goes_on = rank.mode <= Mode.NO_CANDIDATES
             goes_on |= rank.mode in (Mode.PREEMPT, Mode.RECLAIM) and fungibility.when_can_preempt == NEXT
             goes_on |= rank.level > 0 and fungibility.when_can_borrow == NEXT
-            if not goes_on or rank.is_better(best_rank, level_first):
+            if not goes_on or rank.order(level_first) > best_rank.order(level_first):
                 best, best_rank = choices, rank
             if not goes_on:
                 break
@@ -402,39 +404,40 @@ class FlavorAssigner:
         requests: Amounts,
         used: Mapping[FlavorResource, int],
         level_first: bool,
-    ) -> tuple[dict[str, FlavorChoice], Rank, int, list[str]]:
-        """Return what a flavor has for resources, the worst rank, the highest level, and what it lacks."""
+    ) -> tuple[dict[str, FlavorChoice], Rank, FlavorAttempt]:
+        """Return what a flavor has for resources, their worst rank, and what there is to tell of it."""
         choices: dict[str, FlavorChoice] = {}
-        worst, level, lacking = Rank(Mode.FIT, 0), 0, list[str]()
+        worst, level, lacking = _AT_ONCE, 0, list[str]()
         for resource in wanted:
             key = flavor, resource
             rank, reason = self._rank(key, used.get(key, 0), requests[resource])
             if reason:
                 lacking.append(reason)
-            level = max(level, rank.level)
-            if worst.is_better(rank, level_first):
+            if rank.level > level:
+                level = rank.level
+            if rank is not worst and worst.order(level_first) > rank.order(level_first):
                 worst = rank
-            if worst.mode == Mode.NO_FIT:
+            if not worst.mode:
                 break
-            fit = FlavorFit.YES if rank.mode == Mode.FIT else FlavorFit.PREEMPT
+            fit = FlavorFit.PREEMPT if reason else FlavorFit.YES
             choices[resource] = FlavorChoice(flavor, fit, rank.level)
-        return choices, worst, level, lacking
+        return choices, worst, FlavorAttempt(Rank(worst.mode, level), lacking)
 
     def _rank(self, key: FlavorResource, before: int, request: int) -> tuple[Rank, str]:
         """Return how well a request fits into a flavor beside earlier pods of the workload; what lacks."""
         queue, (flavor, resource) = self._queue, key
-        cell = queue.cell(key)
+        cell = queue.cells.get(key) or queue.cell(key)
         value, most = before + request, cell.potential()
         if value > most:
             parts = [text(resource, each) for each in (before, request, most)]
-            return Rank(Mode.NO_FIT, 0), (
+            return _NOT_AT_ALL, (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
                 f"requests ({parts[0]}) + current podset request ({parts[1]}) > maximum capacity ({parts[2]})"
             )
         level, may_reclaim = queue.lowest_fit(key, value)
         available = max(0, cell.available())
         if value <= available:
-            return Rank(Mode.FIT, level), ""
+            return Rank(Mode.FIT, level) if level else _AT_ONCE, ""
         more = text(resource, value - available)
         lacking = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if value <= cell.nominal or may_reclaim or self._preempts_while_borrowing():
@@ -538,6 +541,8 @@ class FlavorAssigner:
     def _place(self, assignment: FlavorAssignment) -> None:
         """Place what fits by quota, and see what fits into an empty topology."""
         demands = self.demands(assignment)
+        if not demands:
+            return
         by_name = {pods.needs.name: pods for pods in assignment.pods}
         if assignment.fit == FlavorFit.YES:
             placed = self.place(demands)

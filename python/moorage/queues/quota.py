@@ -89,7 +89,7 @@ class QuotaCell:
 
     def local_available(self) -> int:
         """Return how much of what is its own is not used."""
-        return max(0, self.local - self.usage)
+        return self.local - self.usage if self.local > self.usage else 0
 
     def borrows_with(self, value: int) -> bool:
         """Whether its usage and more would exceed its quota."""
@@ -262,15 +262,15 @@ class Node:
     def lowest_fit(self, key: FlavorResource, value: int) -> tuple[int, bool]:
         """Return the height of the lowest node on the way up in whose quota a value still fits, that of the
         root if there is none; and whether it is below the root."""
-        cell = self.cell(key)
-        if self.parent is None or not cell.borrows_with(value):
+        cell = self.cells.get(key) or self.cell(key)
+        if self.parent is None or cell.usage + value <= cell.subtree:
             return 0, self.parent is not None
-        rest = value - cell.local_available()
-        for node in self.path():
-            above = node.cell(key)
-            if not above.borrows_with(rest):
+        node: Node | None = self
+        while node is not None and cell.parent is not None:
+            value -= cell.local_available()
+            cell, node = cell.parent, node.parent
+            if node is not None and cell.usage + value <= cell.subtree:
                 return node.height, node.parent is not None
-            rest -= above.local_available()
         return self.root().height, False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec import field
 
@@ -15,8 +15,6 @@ from moorage.kube.model.meta import (
     Object,
     QuantityLike,
     Struct,
-    one_of,
-    required,
 )
 from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Toleration
@@ -29,7 +27,6 @@ NEVER, LOWER, NEWER, ANY = "Never", "LowerPriority", "LowerOrNewerEqualPriority"
 NEXT, STOP = "TryNextFlavor", "MayStopSearch"
 STRICT, BEST_EFFORT = "StrictFIFO", "BestEffortFIFO"
 HOLD, DRAIN, RUN = "Hold", "HoldAndDrain", "None"
-_Stop = Annotated[str, one_of(RUN, HOLD, DRAIN)]
 
 
 # ---- quotas ------------------------------------------------------------------------------------------------
@@ -38,7 +35,7 @@ _Stop = Annotated[str, one_of(RUN, HOLD, DRAIN)]
 class ResourceQuota(Struct, frozen=True):
     """The quota of a resource in a flavor."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     nominal_quota: QuantityLike = 0
     borrowing_limit: QuantityLike | None = None
     lending_limit: QuantityLike | None = None
@@ -47,7 +44,7 @@ class ResourceQuota(Struct, frozen=True):
 class FlavorQuotas(Struct, frozen=True):
     """The quotas of a flavor."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     resources: tuple[ResourceQuota, ...] = ()
 
 
@@ -83,30 +80,30 @@ class Cohort(Object, frozen=True):
 class FlavorFungibility(Struct, frozen=True):
     """Whether another flavor is tried before borrowing or preemption."""
 
-    when_can_borrow: Annotated[str, one_of(STOP, NEXT)] = STOP
-    when_can_preempt: Annotated[str, one_of(STOP, NEXT)] = NEXT
-    preference: Annotated[str | None, one_of("BorrowingOverPreemption", "PreemptionOverBorrowing")] = None
+    when_can_borrow: str = STOP
+    when_can_preempt: str = NEXT
+    preference: str | None = None
 
 
 class BorrowWithinCohort(Struct, frozen=True):
     """Whether a workload may preempt others while its queue borrows."""
 
-    policy: Annotated[str, one_of(NEVER, LOWER)] = NEVER
+    policy: str = NEVER
     max_priority_threshold: Int32 | None = None
 
 
 class Preemption(Struct, frozen=True):
     """Which workloads may be preempted."""
 
-    reclaim_within_cohort: Annotated[str, one_of(NEVER, LOWER, ANY)] = NEVER
-    within_cluster_queue: Annotated[str, one_of(NEVER, LOWER, NEWER)] = NEVER
+    reclaim_within_cohort: str = NEVER
+    within_cluster_queue: str = NEVER
     borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
 
 
 class AdmissionCheckRule(Struct, frozen=True):
     """A check of a queue, and the flavors for which it is asked; all where none are named."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     on_flavors: tuple[str, ...] = ()
 
 
@@ -121,12 +118,12 @@ class ClusterQueueSpec(Struct, frozen=True):
 
     cohort_name: str = ""
     resource_groups: tuple[ResourceGroup, ...] = ()
-    queueing_strategy: Annotated[str, one_of(STRICT, BEST_EFFORT)] = BEST_EFFORT
+    queueing_strategy: str = BEST_EFFORT
     namespace_selector: LabelSelector | None = None
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
     preemption: Preemption = Preemption()
     admission_checks_strategy: AdmissionChecksStrategy = AdmissionChecksStrategy()
-    stop_policy: _Stop = RUN
+    stop_policy: str = RUN
     fair_sharing: FairSharing = FairSharing()
 
 
@@ -142,7 +139,7 @@ class LocalQueueSpec(Struct, frozen=True):
     """Spec of a local queue."""
 
     cluster_queue: str = ""
-    stop_policy: _Stop = RUN
+    stop_policy: str = RUN
 
 
 class LocalQueue(Object, frozen=True):
@@ -173,7 +170,7 @@ class ResourceFlavor(Object, frozen=True):
 class TopologyLevel(Struct, frozen=True):
     """A level of a topology."""
 
-    node_label: Annotated[str, required] = ""
+    node_label: str = ""
 
 
 class TopologySpec(Struct, frozen=True):
@@ -382,7 +379,7 @@ class AdmissionCheckState(Struct, frozen=True):
     """What an admission check says of a workload."""
 
     name: str = ""
-    state: Annotated[str, one_of("Pending", "Ready", "Retry", "Rejected")] = "Pending"
+    state: str = "Pending"
     message: str = ""
     last_transition_time: str | None = None
     requeue_after_seconds: Int32 | None = None
@@ -436,6 +433,20 @@ class _Header(Struct, frozen=True):
     metadata: _Json = field(default_factory=dict)
 
 
+class _Spec(Struct, frozen=True):
+    spec: _Json = field(default_factory=dict)
+
+
+_FOREIGN = {
+    ("ClusterQueue", "v1beta2"): ("cohort", "admissionChecks"),
+    ("ClusterQueue", "v1beta1"): ("cohortName",),
+    ("Cohort", "v1beta2"): ("parent",),
+    ("Workload", "v1beta2"): ("priorityClassName", "priorityClassSource"),
+    ("Workload", "v1beta1"): ("priorityClassRef",),
+}
+"""Fields that only another version has."""
+
+
 def read_object(document: Document) -> Object | None:
     """Read an object of Kueue.
 
@@ -457,6 +468,9 @@ def read_object(document: Document) -> Object | None:
     with located(InputError, obj=f"{kind} {name}"):
         if version not in ("v1beta1", "v1beta2"):
             raise InputError(f'no matches for kind "{kind}" in version "{header.api_version}"')
+        given = decode(document, _Spec).spec
+        if foreign := [each for each in _FOREIGN.get((kind, version), ()) if each in given]:
+            raise InputError(f'strict decoding error: unknown field "spec.{foreign[0]}"')
         if header.api_version == _V1BETA1:
             document = _converted(decode(document, dict[str, Any]), kind)
         return decode(document, KINDS[kind])

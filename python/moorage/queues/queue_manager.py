@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from moorage.errors import InputError
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace
+from moorage.kube.model.policy import LimitRange, RuntimeClass
 
 from .objects import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
 from .pending import PendingQueue
@@ -243,6 +244,9 @@ class Kueue:
         elif not isinstance(obj, LocalQueue):
             self._retried |= dict.fromkeys(self._pending)
         for workload in self.workloads.values():
+            if isinstance(obj, (LimitRange, RuntimeClass)) and workload.is_queued:
+                workload.adjust(self._policies)
+                self._enter(workload)
             if isinstance(obj, LocalQueue) and workload.queue == (obj.namespace, obj.name):
                 for queue in self._pending.values():
                     queue.delete(workload.key)

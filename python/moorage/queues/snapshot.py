@@ -241,9 +241,8 @@ class QueueSnapshot:
                 of_node = plus(used.get(pod.spec.node_name, {}), amounts_of(pod.spec))
                 used[pod.spec.node_name] = plus(of_node, {PODS: 1})
         usable = [each for each in objects if isinstance(each, ClusterNode) and _is_usable(each)]
-        mixes = settings.gate("TASProfileMixed")
         return {
-            each.name: TopologySnapshot(each, by_name[each.spec.topology_name or ""], usable, used, mixes)
+            each.name: TopologySnapshot(each, by_name[each.spec.topology_name or ""], usable, used, settings)
             for each in with_topology
         }
 

@@ -8,7 +8,7 @@ leaves up; chooses the domains of a level; and goes down from there, level by le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,8 +16,20 @@ from moorage._core.base.selectors import NodeSelectorMatcher, find_intolerable_t
 from moorage.kube.model.node import HOSTNAME, Node
 from moorage.kube.model.pod import PodSpec, Toleration
 
+from .balanced_placement import balanced_domains
 from .objects import PodSet, ResourceFlavor, Topology, TopologyRequest
 from .quota import Undo
+from .settings import Settings
+from .topology_domains import (
+    FITTING,
+    Domain,
+    Leaf,
+    NoPlacementError,
+    PlacementSearch,
+    best_fit,
+    shared_out,
+    sum_up,
+)
 from .whole_amounts import PODS, Amounts, amounts, count_in, plus, quotient
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -42,44 +54,6 @@ class DomainUsage(NamedTuple):
     values: tuple[str, ...]
     per_pod: Amounts
     pods: int
-
-
-class Domain:
-    """A domain, with the numbers of the placement that is being computed.
-
-    Attributes
-    ----------
-    pods, slices : int
-        How many fit, then how many it gets.
-    pods_beside, slices_beside : int
-        How many fit beside a leader.
-    leaders : int
-        Whether a leader fits (0 or 1), then whether it gets it.
-    """
-
-    __slots__ = ("children", "leaders", "parent", "pods", "pods_beside", "slices", "slices_beside", "values")
-
-    def __init__(self, values: tuple[str, ...]) -> None:
-        self.values = values
-        self.parent: Domain | None = None
-        self.children: list[Domain] = []
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the numbers."""
-        self.pods = self.pods_beside = self.slices = self.slices_beside = self.leaders = 0
-
-
-class Leaf(Domain):
-    """A domain of the lowest level: what it has and what of it is used."""
-
-    __slots__ = ("free", "node", "usage")
-
-    def __init__(self, values: tuple[str, ...], node: Node | None) -> None:
-        super().__init__(values)
-        self.node = node
-        self.free: Amounts = {}
-        self.usage: Amounts = {}
 
 
 @dataclass(frozen=True)
@@ -117,65 +91,6 @@ class TopologyDemand:
         return bool(self.request.unconstrained) or self.is_implied or self.request.is_slices_only
 
 
-@dataclass
-class _Excluded:
-    """Why how many nodes have no room."""
-
-    total: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-
-    def add(self, reason: str) -> None:
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
-
-    def text(self) -> str:
-        if not self.reasons:
-            return ""
-        counted = ", ".join(sorted([f"{reason}: {count}" for reason, count in self.reasons.items()]))
-        return f". Total nodes: {self.total}; excluded: {counted}"
-
-
-class NoPlacementError(Exception):
-    """No domains have room; its text says why."""
-
-
-@dataclass
-class _PlacementSearch:
-    """One placement: what is asked for, and how domains are compared."""
-
-    count: int
-    leaders: int
-    size: int
-    level: int
-    slice_level: int
-    is_required: bool
-    is_unconstrained: bool
-    fewest_first: bool
-    excluded: _Excluded = field(default_factory=_Excluded)
-
-    def sorted(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Return domains with the most slices first, or the fewest; of equal ones those with the fewest
-        pods."""
-        sign = 1 if self.fewest_first else -1
-        return sorted(domains, key=lambda each: (sign * each.slices, each.pods, each.values))
-
-    def sorted_beside(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Return domains in this order, by what fits beside a leader, those with room for one first."""
-        sign = 1 if self.fewest_first else -1
-        return sorted(
-            domains,
-            key=lambda each: (-each.leaders, sign * each.slices_beside, each.pods_beside, each.values),
-        )
-
-
-def _best_fit(domains: Sequence[Domain], needed: int, value: Callable[[Domain], int]) -> Domain:
-    """Return the first domain with the least that is enough; the first of all if none has less than that."""
-    best = domains[0]
-    for each in domains:
-        if needed <= value(each) < value(best):
-            best = each
-    return best
-
-
 class TopologySnapshot:
     """The domains of a flavor.
 
@@ -185,8 +100,6 @@ class TopologySnapshot:
         Those of the cluster by name; the others of the flavor are left out.
     used : mapping of str to Amounts
         What pods outside of topologies use, by node.
-    mixes : bool
-        Whether unconstrained pods go into the smallest domains (the feature gate TASProfileMixed).
     """
 
     def __init__(
@@ -195,10 +108,10 @@ class TopologySnapshot:
         topology: Topology,
         nodes: Iterable[Node],
         used: Mapping[str, Amounts],
-        mixes: bool,
+        settings: Settings,
     ) -> None:
         self.name = topology.name
-        self._mixes = mixes
+        self._settings = settings
         self.levels = [level.node_label for level in topology.spec.levels]
         self._tolerations: tuple[Toleration, ...] = flavor.spec.tolerations
         self._by_host = bool(self.levels) and self.levels[-1] == HOSTNAME
@@ -316,11 +229,16 @@ class TopologySnapshot:
     ) -> dict[str, list[PlacedPods]]:
         search = self._search(workers, leader)
         self._count(search, workers, leader, assumed, is_empty)
-        at, domains = self._at_level(search, search.level)
-        domains = _shared_out(search, domains, search.count, search.leaders, search.size, True)
-        while at < min(len(self.levels) - 1, search.slice_level):
+        balanced = None
+        if self._settings.gate("TASBalancedPlacement") and not (
+            search.is_required or search.is_unconstrained
+        ):
+            balanced = balanced_domains(search, self._domains)
+        at, domains = self._at_level(search, search.level) if balanced is None else balanced
+        domains = shared_out(search, domains, search.count, search.leaders, search.size, True)
+        while at < min(len(self.levels) - 1, search.slice_level) and balanced is None:
             lower = search.sorted([child for domain in domains for child in domain.children])
-            domains = _shared_out(search, lower, search.count, search.leaders, search.size, True)
+            domains = shared_out(search, lower, search.count, search.leaders, search.size, True)
             at += 1
         while at < len(self.levels) - 1:
             size = search.size if at < search.slice_level else 1
@@ -331,7 +249,7 @@ class TopologySnapshot:
                     for child in lower:
                         child.slices = quotient(child.pods, size)
                         child.slices_beside = quotient(child.pods_beside, size)
-                chosen += _shared_out(search, lower, domain.pods, domain.leaders, size, size > 1)
+                chosen += shared_out(search, lower, domain.pods, domain.leaders, size, size > 1)
             domains = chosen
             at += 1
         of_workers = [(each, each.pods) for each in domains if leader is None or each.pods > 0]
@@ -348,7 +266,7 @@ class TopologySnapshot:
             if count
         ]
 
-    def _search(self, workers: TopologyDemand, leader: TopologyDemand | None) -> _PlacementSearch:
+    def _search(self, workers: TopologyDemand, leader: TopologyDemand | None) -> PlacementSearch:
         request = workers.request
         size = 1
         if request.slice_level is not None:
@@ -366,7 +284,7 @@ class TopologySnapshot:
         level, slice_level = self.levels.index(key), self.levels.index(slice_key)
         if level > slice_level:
             raise NoPlacementError(f"podset slice topology {slice_key} is above the podset topology {key}")
-        return _PlacementSearch(
+        return PlacementSearch(
             count=workers.count,
             leaders=int(leader is not None),
             size=size,
@@ -374,14 +292,14 @@ class TopologySnapshot:
             slice_level=slice_level,
             is_required=request.required is not None,
             is_unconstrained=workers.is_unconstrained,
-            fewest_first=workers.is_unconstrained and self._mixes,
+            fewest_first=workers.is_unconstrained and self._settings.gate("TASProfileMixed"),
         )
 
     # ---- what fits
 
     def _count(
         self,
-        search: _PlacementSearch,
+        search: PlacementSearch,
         workers: TopologyDemand,
         leader: TopologyDemand | None,
         assumed: Mapping[tuple[str, ...], Amounts],
@@ -409,7 +327,7 @@ class TopologySnapshot:
                 free = plus(free, of_leader, -1)
             leaf.pods_beside = count_in(request, free)[0]
         for root in self._domains[0].values() if self._domains else ():
-            _sum_up(root, search.size, search.slice_level, 0)
+            sum_up(root, search.size, search.slice_level, 0)
 
     def _refusals(self, spec: PodSpec) -> Callable[[Node], str]:
         """Return what tells why a node is none for pods."""
@@ -429,7 +347,7 @@ class TopologySnapshot:
 
         return refusal
 
-    def _at_level(self, search: _PlacementSearch, level: int) -> tuple[int, list[Domain]]:
+    def _at_level(self, search: PlacementSearch, level: int) -> tuple[int, list[Domain]]:
         """Return the domains of a level, or of one above it, that hold all pods, and the level."""
         domains = search.sorted_beside(self._domains[level].values())
         if not domains:
@@ -442,7 +360,7 @@ class TopologySnapshot:
             if search.is_required:
                 raise self._lacking(search, domains[-1].pods)
         elif top.slices_beside >= slices and top.leaders >= search.leaders:
-            top = _best_fit(domains, slices, _BESIDE[search.leaders > 0, True])
+            top = best_fit(domains, slices, FITTING[search.leaders > 0, True])
         if top.slices_beside >= slices and top.leaders >= search.leaders:
             return level, [top]
         if search.is_required:
@@ -451,14 +369,14 @@ class TopologySnapshot:
             return self._at_level(search, level - 1)
         return level, self._several(search, domains, slices)
 
-    def _several(self, search: _PlacementSearch, domains: list[Domain], slices: int) -> list[Domain]:
+    def _several(self, search: PlacementSearch, domains: list[Domain], slices: int) -> list[Domain]:
         """Return the first of some domains that hold all pods together; those with the leader come first."""
         chosen: list[Domain] = []
         left, at = search.leaders, 0
         while left > 0 and at < len(domains) and domains[at].leaders > 0:
             domain = domains[at]
             if not search.fewest_first and domain.slices_beside >= slices:
-                domain = _best_fit(domains[at:], slices, _BESIDE[True, True])
+                domain = best_fit(domains[at:], slices, FITTING[True, True])
             chosen.append(domain)
             left -= domain.leaders
             slices -= domain.slices_beside
@@ -471,72 +389,15 @@ class TopologySnapshot:
                 break
             domain = each
             if not search.fewest_first and each.slices >= slices:
-                domain = _best_fit(domains[at:], slices, _BESIDE[False, True])
+                domain = best_fit(domains[at:], slices, FITTING[False, True])
             chosen.append(domain)
             slices -= domain.slices
         if slices > 0:
             raise self._lacking(search, search.count // search.size - slices)
         return chosen
 
-    def _lacking(self, search: _PlacementSearch, fitting: int) -> NoPlacementError:
+    def _lacking(self, search: PlacementSearch, fitting: int) -> NoPlacementError:
         unit, wanted = "pod" if search.size == 1 else "slice", search.count // search.size
         how_many = f"allows to fit only {fitting} out of" if fitting else "doesn't allow to fit any of"
         text = f'topology "{self.name}" {how_many} {wanted} {unit}(s){search.excluded.text()}'
         return NoPlacementError(text)
-
-
-def _sum_up(domain: Domain, size: int, slice_level: int, level: int) -> None:
-    """Count what fits into a domain from what fits into those below it."""
-    if domain.children:
-        for child in domain.children:
-            _sum_up(child, size, slice_level, level + 1)
-        pods = domain.pods = sum([child.pods for child in domain.children])
-        slices = domain.slices = sum([child.slices for child in domain.children])
-        domain.pods_beside = pods - min(child.pods - child.pods_beside for child in domain.children)
-        domain.leaders = max(child.leaders for child in domain.children)
-        domain.slices_beside = slices - min(child.slices - child.slices_beside for child in domain.children)
-    if level == slice_level:
-        domain.slices, domain.slices_beside = quotient(domain.pods, size), quotient(domain.pods_beside, size)
-
-
-_BESIDE: dict[tuple[bool, bool], Callable[[Domain], int]] = {
-    (False, False): lambda domain: domain.pods,
-    (True, False): lambda domain: domain.pods_beside,
-    (False, True): lambda domain: domain.slices,
-    (True, True): lambda domain: domain.slices_beside,
-}
-"""What fits: beside a leader or not, in slices or pods."""
-
-
-def _shared_out(
-    search: _PlacementSearch, domains: list[Domain], count: int, leaders: int, size: int, in_slices: bool
-) -> list[Domain]:
-    """Give pods to domains in their order, the rest to the one that it fits best; return those used."""
-    rest = count // size if in_slices else count
-    used: list[Domain] = []
-    for at, each in enumerate(domains):
-        value = _BESIDE[leaders > 0, in_slices]
-        domain = each
-        if not search.fewest_first and value(each) >= rest and each.leaders >= leaders:
-            domain = _best_fit(domains[at:], rest, value)
-        used.append(domain)
-        fits = value(domain)
-        if fits >= rest and (not leaders or domain.leaders >= leaders):
-            domain.leaders, domain.pods = leaders, rest * size
-            if in_slices:
-                domain.slices = rest
-            return used
-        if not leaders:
-            domain.leaders = 0
-            if in_slices:
-                domain.pods = fits * size
-            rest -= fits
-        elif in_slices:
-            given = min(fits, rest)
-            domain.slices_beside, domain.pods = given, given * size
-            domain.leaders = min(domain.leaders, leaders)
-            leaders, rest = leaders - domain.leaders, rest - given
-        else:
-            leaders, rest = leaders - domain.leaders, rest - fits
-            domain.pods_beside, domain.leaders = min(fits, rest), min(domain.leaders, leaders)
-    return []

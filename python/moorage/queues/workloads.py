@@ -129,6 +129,9 @@ class QueuedWorkload:
         Why it is admitted by no queue, once that was looked at; "" if nothing forbids it.
     """
 
+    _usage: Usage | None
+    _needs: list[Needs] | None
+
     def __init__(self, obj: Workload, policies: PodPolicies) -> None:
         self.obj = obj
         self.key = obj.key
@@ -138,8 +141,7 @@ class QueuedWorkload:
         self.active = obj.spec.active
         self.queue = (obj.namespace, obj.spec.queue_name)
         self.pod_sets: Sequence[PodSet] = obj.spec.pod_sets
-        self.specs = [policies.adjusted(each.template.spec, obj.namespace) for each in self.pod_sets]
-        self.per_pod = [amounts_of(spec) for spec in self.specs]
+        self.adjust(policies)
         status = obj.status
         self.conditions = {each.type: _condition(each) for each in status.conditions}
         self.checks = {
@@ -177,12 +179,17 @@ class QueuedWorkload:
             spec.node_selector or spec.affinity is not None or each.topology_request is not None
             for spec, each in zip(self.specs, self.pod_sets, strict=True)
         )
-        self.refusal: str | None = None
-        self._usage: Usage | None = None
-        self._needs: list[Needs] | None = None
 
     def __repr__(self) -> str:
         return f"<Workload {self.key} {self.status}>"
+
+    def adjust(self, policies: PodPolicies) -> None:
+        """Take over what namespaces and runtime classes set in its pods."""
+        namespace = self.obj.namespace
+        self.specs = [policies.adjusted(each.template.spec, namespace) for each in self.pod_sets]
+        self.per_pod = [amounts_of(spec) for spec in self.specs]
+        self.refusal: str | None = None
+        self.changed()
 
     # ---- conditions
 

@@ -1,0 +1,183 @@
+"""Bad input is refused in Kueue's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moorage.errors import InputError
+from moorage.kube import decode_object
+from moorage.queues import Kueue, Settings, read_object, refusals
+
+Json = dict[str, Any]
+
+
+def kind(name: str, label: str, spec: Json, version: str = "v1beta2", **metadata: Any) -> Json:
+    return {
+        "apiVersion": f"kueue.x-k8s.io/{version}",
+        "kind": name,
+        "metadata": {"name": label, **metadata},
+        "spec": spec,
+    }
+
+
+def quota(**fields: Any) -> Json:
+    flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": 4} | fields]}
+    return {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}
+
+
+def queue(spec: Json, version: str = "v1beta2") -> Json:
+    return kind("ClusterQueue", "q", {"namespaceSelector": {}} | spec, version)
+
+
+FLAVOR = kind("ResourceFlavor", "f", {})
+LOCAL = kind("LocalQueue", "lq", {"clusterQueue": "q"}, namespace="d")
+
+
+def workload(cpu: str, name: str = "w", **resources: Any) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}, **resources}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    spec = {"queueName": "lq", "podSets": [pods]}
+    created = "2026-01-01T00:00:00Z"
+    return kind("Workload", name, spec, namespace="d", uid=name, creationTimestamp=created)
+
+
+def kueue(*objects: Json) -> Kueue:
+    return Kueue([read_object(each) or decode_object(each) for each in objects])
+
+
+WHERE = "spec.resourceGroups[0].flavors[0].resources[0]"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            quota(nominalQuota=-1),
+            f'{WHERE}.nominalQuota: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            quota(borrowingLimit=1),
+            f'{WHERE}.borrowingLimit: Invalid value: "1": must be nil when cohort is empty',
+        ),
+        (
+            quota(lendingLimit=5) | {"cohortName": "co"},
+            f'{WHERE}.lendingLimit: Invalid value: "5": must be less than or equal to the nominalQuota',
+        ),
+        (
+            quota(name="memory"),
+            f'{WHERE}.name: Invalid value: "memory": must match the name in coveredResources',
+        ),
+        (
+            {"flavorFungibility": {"whenCanBorrow": "Borrow"}},
+            'spec.flavorFungibility.whenCanBorrow: Unsupported value: "Borrow": supported values: '
+            '"MayStopSearch", "TryNextFlavor"',
+        ),
+        (
+            {"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}},
+            'spec.preemption: Invalid value: "object": '
+            "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
+        ),
+        (
+            {"fairSharing": {"weight": "-1"}},
+            'spec.fairSharing: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+    ],
+)
+def test_a_queue_is_refused_as_by_kueue(spec: Json, text: str) -> None:
+    obj = read_object(queue(spec))
+    assert obj is not None
+    assert refusals(obj) == [text]
+
+
+def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_parent() -> None:
+    limits = quota(lendingLimit=9)
+    alone, below = (
+        read_object(kind("Cohort", "co", limits | parent)) for parent in ({}, {"parentName": "top"})
+    )
+    assert alone is not None
+    assert below is not None
+    assert refusals(alone) == [f'{WHERE}.lendingLimit: Invalid value: "9": must be nil when parent is empty']
+    assert refusals(below) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (queue({"cohort": "co"}), 'strict decoding error: unknown field "spec.cohort"'),
+        (queue({"cohortName": "co"}, "v1beta1"), 'strict decoding error: unknown field "spec.cohortName"'),
+        (queue({}, "v1"), 'no matches for kind "ClusterQueue" in version "kueue.x-k8s.io/v1"'),
+        (queue({"resourceGroups": 1}), "resourceGroups"),
+    ],
+)
+def test_a_field_of_another_version_is_refused(value: Json, text: str) -> None:
+    with pytest.raises(InputError, match="ClusterQueue q") as error:
+        read_object(value)
+    assert text in str(error.value)
+
+
+def test_an_older_version_is_converted() -> None:
+    old = quota() | {
+        "cohort": "co",
+        "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"},
+        "admissionChecks": ["check"],
+    }
+    new = quota() | {
+        "cohortName": "co",
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
+    }
+    assert read_object(queue(old, "v1beta1")) == read_object(queue(new))
+    spec = {"priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass", "priorityClassName": "high"}
+    converted = read_object(kind("Workload", "w", spec, "v1beta1"))
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    assert converted == read_object(kind("Workload", "w", {"priorityClassRef": ref}))
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ([queue(quota())], "references missing ResourceFlavor(s): f"),
+        (
+            [
+                *(FLAVOR, queue(quota() | {"cohortName": "a"})),
+                *(kind("Cohort", name, {"parentName": parent}) for name, parent in ("ab", "ba")),
+            ],
+            "cohort has a cycle",
+        ),
+        ([FLAVOR, queue(quota() | {"stopPolicy": "Hold"})], "is stopped"),
+    ],
+)
+def test_a_queue_that_is_not_active_says_why(objects: list[Json], why: str) -> None:
+    waits = kueue(*objects, LOCAL, workload("1"))
+    assert waits.snapshot.queues["q"].inactive == f"Can't admit new workloads: {why}."
+    assert waits.run() == []
+    assert waits.workloads["d/w"].conditions["QuotaReserved"].message == "ClusterQueue q is inactive"
+
+
+def test_a_queue_admits_once_what_it_refers_to_is_there() -> None:
+    waits = kueue(queue(quota()), LOCAL, workload("1"))
+    flavor = read_object(FLAVOR)
+    assert flavor is not None
+    waits.apply(flavor)
+    assert [each.workload for cycle in waits.run() for each in cycle.admitted] == ["d/w"]
+
+
+def test_new_limits_of_a_namespace_count_for_what_waits() -> None:
+    waits = kueue(FLAVOR, queue(quota()), LOCAL, workload("9"))
+    assert [*waits.run()[0].waiting] == ["d/w"]
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "8"}}]}
+    meta = {"name": "l", "namespace": "d"}
+    waits.apply(decode_object({"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": limits}))
+    assert waits.cycle().waiting == {
+        "d/w": "resources didn't satisfy LimitRange constraints: spec.podSets[0].template.spec."
+        'containers[0]: Invalid value: ["cpu"]: requests must not be above the limitRange max'
+    }
+
+
+def test_a_gate_that_is_not_followed_is_refused() -> None:
+    with pytest.raises(InputError, match="feature gate PartialAdmision is not followed; nearest: PartialAdm"):
+        Settings(gates={"PartialAdmision": False})
+    with pytest.raises(InputError, match="preemptionStrategies: Other is not one of"):
+        Settings(fair_sharing=("Other",))

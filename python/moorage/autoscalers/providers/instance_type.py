@@ -71,6 +71,8 @@ class Offering:
         Capacity that differs from the type's.
     is_bound : bool
         Whether the price is not known, but is at most this.
+    is_paid : bool
+        Whether the instances were paid for before: the price only says which one comes.
     """
 
     zone: str
@@ -82,6 +84,7 @@ class Offering:
     requirements: tuple[NodeSelectorRequirement, ...] = ()
     capacity_override: Mapping[str, Quantity] = field(default_factory=dict)
     is_bound: bool = False
+    is_paid: bool = False
 
     @property
     def is_launchable(self) -> bool:
@@ -91,6 +94,8 @@ class Offering:
     @property
     def cost(self) -> HourlyCost:
         """What a node costs. A provider has offerings without a known price at 0, and they are not there."""
+        if self.is_paid:
+            return HourlyCost(0.0, 0.0)
         is_known = self.price < UNKNOWN and (self.price or self.available)
         return HourlyCost(0.0 if self.is_bound else self.price, self.price) if is_known else HourlyCost()
 

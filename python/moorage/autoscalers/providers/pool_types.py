@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -46,6 +47,7 @@ from .known_labels import (
     KWOK,
     NOTHING,
     PROVIDERS,
+    RESERVATION_ID,
     KnownLabels,
     known_labels_of,
 )
@@ -484,6 +486,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     overlays = [each for each in every if isinstance(each, NodeOverlay)]
     settings, zones = settings_in(every), _zones_of_volumes(every, CORE | known_labels_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
+    known = _after_launches(known, nodes)
     if not overlays or isinstance(types, Mapping | PoolTypes):
         return known
     if not has_overlays(settings):
@@ -494,6 +497,26 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     gate = "" if settings is not None else "the gate NodeOverlay is taken to be on, and "
     notes.append(f"{gate}prices are those that NodeOverlays leave, by which Karpenter chooses")
     return known._replace(by_pool={**known.by_pool, **by_pool}, notes=(*known.notes, *notes))
+
+
+def _after_launches(known: PoolTypes, nodes: Iterable[Node]) -> PoolTypes:
+    """Types once simulated nodes have taken instances of reservations."""
+    made_here = [node for node in nodes if node.spec.provider_id.startswith(MADE_HERE)]
+    taken = Counter(node.metadata.labels.get(RESERVATION_ID, "") for node in made_here)
+    del taken[""]
+    if not taken:
+        return known
+
+    def left(kind: InstanceType) -> InstanceType:
+        offerings = [
+            replace(each, reservation_capacity=max(each.reservation_capacity - taken[each.reservation_id], 0))
+            if each.reservation_id in taken
+            else each
+            for each in kind.offerings
+        ]
+        return kind if offerings == [*kind.offerings] else replace(kind, offerings=tuple(offerings))
+
+    return known._replace(by_pool={pool: [*map(left, types)] for pool, types in known.by_pool.items()})
 
 
 def _zones_of_volumes(objects: Iterable[Object], known: KnownLabels) -> frozenset[str]:

@@ -40,7 +40,8 @@ prices_option = new_node_option(
     multiple=True,
     help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
     "aws:REGION or aws:ZONE,ZONE, likewise gcp and azure, and what aws ec2 describe-instance-types, "
-    "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what "
+    "describe-instance-type-offerings, describe-spot-price-history, describe-subnets and "
+    "describe-capacity-reservations print; what "
     "az vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. "
     "Default: those of the provider for NodePools with an EC2NodeClass, GCENodeClass or AKSNodeClass, else "
     "those that the nodes of each NodePool show, without prices.",

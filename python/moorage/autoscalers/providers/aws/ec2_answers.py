@@ -18,6 +18,7 @@ from moorage.kube.strict_documents import parse_moment
 
 from ..catalogues import read_catalogue
 from ..prices import read_price
+from .node_class import Reservation
 
 # ---- what EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it ---------------------
 
@@ -166,7 +167,7 @@ class ProviderTables(msgspec.Struct, frozen=True, rename="camel"):
 _PLACE = re.compile(r"([a-z]{2}(-[a-z]+)+-\d+)([a-z]?|-[a-z]+-\d+[a-z])")
 """A region, or a zone of one, a local zone such as us-west-2-lax-1a included."""
 _TEXT = re.compile(
-    r"(INSTANCETYPES|INSTANCETYPEOFFERINGS|SPOTPRICEHISTORY|SUBNETS)\s|[-+]{4,}\n\|"
+    r"(CAPACITYRESERVATIONS|INSTANCETYPES|INSTANCETYPEOFFERINGS|SPOTPRICEHISTORY|SUBNETS)\s|[-+]{4,}\n\|"
     r"|ResourceType +Locations|virtualMachines\s|NAME +ZONE +CPUS"
 )
 """How the other formats of aws, az and gcloud begin: text and table."""
@@ -202,12 +203,15 @@ class Ec2Answers(Struct, frozen=True, eq=False):
         The zones in which a type is sold, or the region, for all its zones.
     zone_ids : mapping of str to str
         Zones with subnets, with their IDs.
+    reservations : tuple of Reservation, or None
+        None if EC2 was not asked for them.
     """
 
     types: tuple[Ec2Type, ...] = ()
     zones_of: Mapping[str, set[str]] | None = None
     spot_prices: Mapping[str, Mapping[str, float]] | None = None
     zone_ids: Mapping[str, str] = msgspec.field(default_factory=dict)
+    reservations: tuple[Reservation, ...] | None = None
 
     @property
     def places(self) -> set[str]:
@@ -245,7 +249,7 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
         An object is no answer that is read here, or one of its fields is not as it should be.
     """
     types, offered = dict[str, Ec2Type](), list[_Offered]()
-    spot, subnets = list[_SpotPrice](), list[_Subnet]()
+    spot, subnets, reservations = list[_SpotPrice](), list[_Subnet](), list[Reservation]()
     sources = dict[str, str]()
     for source, page in pages:
         with located(source=source):
@@ -260,16 +264,19 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
             offered += _items(lists, "InstanceTypeOfferings", _Offered)
             spot += _items(lists, "SpotPriceHistory", _SpotPrice)
             subnets += _items(lists, "Subnets", _Subnet)
+            reservations += _items(lists, "CapacityReservations", Reservation)
     of_linux = [each for each in spot if each.product_description.startswith("Linux/UNIX")]
     usable = [kind for kind in types.values() if kind.is_usable]
-    for name, items in zip(_ANSWERS, (usable, offered, of_linux, subnets), strict=True):
-        if name in sources and not items:
+    every = usable, offered, of_linux, subnets, reservations
+    for name, items in zip(_ANSWERS, every, strict=True):
+        if name in sources and not items and _ANSWERS[name]:
             raise InputError(f"{name} has {_ANSWERS[name]}", source=sources[name])
     return Ec2Answers(
         tuple(usable),
         _zones_of(offered) if offered else None,
         _newest(of_linux) if of_linux else None,
         {subnet.availability_zone: subnet.availability_zone_id for subnet in subnets},
+        tuple(reservations) if "CapacityReservations" in sources else None,
     )
 
 
@@ -278,8 +285,9 @@ _ANSWERS = {
     "InstanceTypeOfferings": "no offering",
     "SpotPriceHistory": "no price of Linux/UNIX: ask for this product from now on, or leave the file out",
     "Subnets": "no subnet",
+    "CapacityReservations": "",
 }
-"""Fields of the answers, and what they have if they are of no use."""
+"""Fields of the answers, and what they have if they are of no use; "" where none is an answer, too."""
 
 
 def _items(lists: Mapping[str, list[Any]], name: str, kind: type[A]) -> list[A]:
@@ -310,7 +318,7 @@ def _check(item: object) -> None:
                 raise InputError(f"must be more than 0, not {amount}", path=path)
     elif isinstance(item, _Offered):
         _check_place(item.location, "Location")
-    elif isinstance(item, _SpotPrice | _Subnet):
+    elif isinstance(item, _SpotPrice | _Subnet | Reservation):
         _check_place(item.availability_zone, "AvailabilityZone")
     if isinstance(item, _SpotPrice):
         read_price(item.spot_price, "SpotPrice")

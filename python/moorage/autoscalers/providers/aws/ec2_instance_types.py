@@ -260,6 +260,7 @@ def offerings(
             reservation.id,
             free,
             tuple(labels),
+            is_paid=market.own_prices.of(kind.instance_type, zone, RESERVED) is None,
         )
 
 

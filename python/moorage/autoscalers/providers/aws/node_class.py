@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec import field
+from msgspec.structs import replace
 
 from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
@@ -58,9 +59,49 @@ class EnclaveOptions(_Part, frozen=True):
     enabled: bool = False
 
 
+class _Tag(msgspec.Struct, frozen=True, rename="pascal"):
+    key: str
+    value: str = ""
+
+
+class Reservation(msgspec.Struct, frozen=True, rename="pascal"):
+    """Instances of a type that were paid for, in one zone, as EC2 describes them."""
+
+    id: str = field(name="CapacityReservationId")
+    instance_type: str
+    availability_zone: str
+    available_instance_count: int = 0
+    state: str = "active"
+    reservation_type: str = "default"
+    interruptible: bool = False
+    instance_match_criteria: str = "open"
+    owner_id: str = ""
+    tags: tuple[_Tag, ...] = ()
+
+
+class ReservationTerm(_Part, frozen=True):
+    """What a reservation has to have; what is left out may be anything."""
+
+    id: str = ""
+    tags: dict[str, str] = {}
+    owner_id: str = field(default="", name="ownerID")
+    instance_match_criteria: str = ""
+
+    def selects(self, reservation: Reservation) -> bool:
+        """Whether the term selects a reservation; the value ``*`` of a tag is any."""
+        tags = {tag.key: tag.value for tag in reservation.tags}
+        return (
+            self.id in ("", reservation.id)
+            and self.owner_id in ("", reservation.owner_id)
+            and self.instance_match_criteria in ("", reservation.instance_match_criteria)
+            and all(key in tags and value in ("*", tags[key]) for key, value in self.tags.items())
+        )
+
+
 class NodeClassSpec(_Part, frozen=True):
     ami_family: str = field(default="", name="amiFamily")
     ami_selector_terms: tuple[ImageTerm, ...] = field(default=(), name="amiSelectorTerms")
+    capacity_reservation_selector_terms: tuple[ReservationTerm, ...] = ()
     kubelet: Kubelet = Kubelet()
     block_device_mappings: tuple[BlockDevice, ...] = ()
     instance_store_policy: str = ""
@@ -182,6 +223,25 @@ class NodeClass(NamedTuple):
         for subnet in self.status.subnets:
             by_id.setdefault(subnet.zone_id, subnet.zone)
         return {zone: zone_id for zone_id, zone in by_id.items()}
+
+    def with_reservations(self, known: Iterable[Reservation]) -> NodeClass:
+        """Return the class with those of some reservations that it selects, unless its status has some."""
+        terms = self.spec.capacity_reservation_selector_terms
+        selected = [
+            CapacityReservation(
+                each.id,
+                each.availability_zone,
+                each.instance_type,
+                each.reservation_type,
+                each.interruptible,
+                each.state,
+            )
+            for each in known
+            if each.state == "active" and any(term.selects(each) for term in terms)
+        ]
+        if self.status.capacity_reservations or not selected:
+            return self
+        return self._replace(status=replace(self.status, capacity_reservations=tuple(selected)))
 
     def within(self, zones: Mapping[str, str]) -> NodeClass:
         """Return the class with subnets in zones, given with their IDs."""

@@ -15,7 +15,16 @@ from moorage.errors import InputError, examples, number_of
 from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
 
-from ..instance_type import CAPACITY_TYPE, POOL, ZONE, InstanceType, ShownSizes, ShownTypes, shown_types
+from ..instance_type import (
+    CAPACITY_TYPE,
+    POOL,
+    RESERVED,
+    ZONE,
+    InstanceType,
+    ShownSizes,
+    ShownTypes,
+    shown_types,
+)
 from ..known_labels import CORE, ZONE_ID
 from ..type_sources import AWS, TypeSources, region_among
 from .ec2_answers import DATE, Ec2Answers, catalogue, price_list, region_of
@@ -85,6 +94,8 @@ def aws_types(
             notes.append(
                 f"EC2NodeClass {name} is not in the input: AL2023 with its usual disk and kubelet is assumed"
             )
+        node_class = node_class.with_reservations(sources.answers.reservations or ())
+        notes += _reservation_notes(node_class, of_class, sources.answers)
         if not node_class.zone_ids:
             zones, why = _zones(sources, region, there | asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
@@ -103,14 +114,34 @@ def aws_types(
     return AwsTypes(by_pool, _source(region, sources.answers, notes), region)
 
 
+def _reservation_notes(
+    node_class: NodeClass, pools: Iterable[NodePool], answers: Ec2Answers
+) -> Iterator[str]:
+    """Yield what is not known of the reservations of a node class."""
+    if not any(_allows(pool, RESERVED) for pool in pools):
+        return
+    counted = {reservation.id for reservation in answers.reservations or ()}
+    there = [each.id for each in node_class.status.capacity_reservations]
+    unknown = [name for name in there if name not in counted]
+    if unknown:
+        names = f"{examples(unknown, 3)} of EC2NodeClass {node_class.name}"
+        yield f"free instances of {names} not known: taken to be full"
+    elif not there and node_class.spec.capacity_reservation_selector_terms and answers.reservations is None:
+        yield f"reservations that EC2NodeClass {node_class.name} selects are not in the input: none counts"
+
+
 def allows_spot(pool: NodePool) -> bool:
     """Whether nodes of a pool may be spot."""
+    return _allows(pool, "spot")
+
+
+def _allows(pool: NodePool, capacity_type: str) -> bool:
     of_kinds = [
         requirement
         for requirement in pool.spec.template.spec.requirements or ()
         if requirement.key == CAPACITY_TYPE
     ]
-    return all(("spot" in each.values) == (each.operator == "In") for each in of_kinds)
+    return all((capacity_type in each.values) == (each.operator == "In") for each in of_kinds)
 
 
 def _zones_of(nodes: Iterable[Node]) -> set[str]:
@@ -170,7 +201,13 @@ def _types(
         if all(region not in places for places in sold.values()):
             zones = tuple(sorted(set().union(*sold.values())))
     market = Market(
-        region, zones, price_list(region).prices, answers.spot_prices, by_type, own_prices=place.prices
+        region,
+        zones,
+        price_list(region).prices,
+        answers.spot_prices,
+        by_type,
+        free_reserved={each.id: each.available_instance_count for each in answers.reservations or ()},
+        own_prices=place.prices,
     )
     read = msgspec.json.decode(node_class, type=NodeClass)
     of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}

@@ -14,13 +14,14 @@ from msgspec import structs
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.node_changes import NodeCopies
+from moorage.errors import InputError
 from moorage.kube import Node, Object, Pod
 from moorage.kube.model.cluster import now_of
 from moorage.kube.model.workload import DaemonSet
 
 from .autoscaler_protocol import AutoscalerSettings, Made, RoundDecision
 from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
-from .cluster_autoscaler.flags import Memory
+from .cluster_autoscaler.flags import Memory, ScaledGroup
 from .cluster_autoscaler.group_states import STABLE, TEMPLATE_LABEL, NodeTemplate, is_daemon_pod
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
@@ -55,6 +56,8 @@ class GroupScaler:
         self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags, self.provided = flags_of(settings), groups_of(settings)
+        if "price" in settings.expanders:
+            self.provided = [self._with_price(group) for group in self.provided]
 
     def player(self, memory: Memory, removes: bool = False) -> ClusterAutoscaler:
         """Return what plays loops, which may remove nodes."""
@@ -177,6 +180,18 @@ class GroupScaler:
     def price(self, group: NodeGroup, node: Node) -> HourlyCost:
         """Return the price of a node of a group, which may not have the group's label yet."""
         return HourlyCost(group.price, group.price) if group.price is not None else self._prices.of(node)
+
+    def _with_price(self, group: ScaledGroup) -> ScaledGroup:
+        """A group as the expander price needs it: at the price of its nodes, if it names none."""
+        if group.price is not None:
+            return group
+        members = nodes_of_groups(self.settings, self.scheduler.client.list(Node)[0])[group.name]
+        node = members[0] if members else group.template
+        price = HourlyCost() if node is None else self._prices.of(node)
+        if not price.is_known:
+            text = f"the expander price needs the price of node group {group.name}, and nothing says it"
+            raise InputError(f"{text}: add price to the group", path="expander")
+        return replace(group, price=price.most)
 
     @cached_property
     def _prices(self) -> NodePrices:

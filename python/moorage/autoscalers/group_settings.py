@@ -479,8 +479,6 @@ def _check_expanders(spec: GroupSettings) -> None:
                 raise InputError(str(error)) from None
     if min(spec.pod_prices.cpu, spec.pod_prices.memory) <= 0:
         raise InputError("must be more than 0", path="podPrices")
-    if "price" in names and any(node_group.price is None for node_group in spec.node_groups):
-        raise InputError("the expander price needs the price of each node group", path="expander")
 
 
 def _scale_down(down: ScaleDown) -> ScaleDown:

@@ -395,7 +395,7 @@ def moved_or_ended(pod: str) -> HelpfulChange:
 # tried by a loop.
 
 _MOST_CHANGES_OF_A_GROUP, _MOST_PODS_OF_A_GROUP = 20, 30
-_AT_MINIMUM = "NodeGroupMinSizeReached"
+_AT_MINIMUM, _WHOLE = "NodeGroupMinSizeReached", "AtomicScaleDownFailed"
 _ENDS = ("ControllerNotFound", "MinReplicasReached")
 """Rules that come before the annotation by which a pod may go."""
 
@@ -454,15 +454,21 @@ class _GroupTrial:
     ) -> None:
         self._scheduler, self._settings, self._name, self._group = scheduler, scaler.settings, name, group
         self._size, self.kinds = scaler.sizes()[group], set[Kind]()
+        whole = scaler.groups[group].zero_or_max_node_scaling
+        members = [node for node, own in scaler.group_of().items() if own == group]
+        self._leaving, self._first = members if whole else [name], ""
         self._now = scaler.now() if at is None else at
 
     def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
-        """A loop in which this node alone is looked at, and was unneeded for long enough."""
+        """A loop in which this node alone is looked at, and was unneeded for long enough; with its group, if
+        that goes as a whole."""
         own = [each for each in settings.node_groups if each.name == self._group]
         alone = structs.replace(settings, node_groups=own, scale_down=settings.scale_down or ScaleDown())
-        memory = Memory(targets={self._group: self._size}, unneeded={self._name: -math.inf})
+        unneeded = dict.fromkeys(self._leaving, -math.inf)
+        memory = Memory(targets={self._group: self._size}, unneeded=unneeded)
         player = GroupScaler(self._scheduler, AutoscalerSettings(groups=alone)).player(memory, removes=True)
-        return player.run_once(self._scheduler, {self._name: self._group}, self._now, []).down, memory
+        groups = dict.fromkeys(self._leaving, self._group)
+        return player.run_once(self._scheduler, groups, self._now, []).down, memory
 
     def decide(self, settings: GroupSettings) -> tuple[str, dict[str, tuple[str, ...]]]:
         """Why the node stays, "" if it goes; and by node the pods that move there."""
@@ -474,18 +480,25 @@ class _GroupTrial:
         return "", {node: tuple(pods) for node, pods in moves.items() if node}
 
     def _why(self, down: ScaleDownResult) -> str:
+        stays = [node for node in self._leaving if down.reasons.get(node, _WHOLE) != _WHOLE]
+        if stays and self._name not in stays:
+            self._first = self._why_of(stays[0], down)
+            return f"{_WHOLE}: node group {self._group} goes as a whole; node {stays[0]} stays: {self._first}"
+        return self._why_of(self._name, down)
+
+    def _why_of(self, name: str, down: ScaleDownResult) -> str:
         if not down.candidates:
             return f"{_AT_MINIMUM}: node group {self._group} has its minimum of {self._size}"
-        why = down.reasons.get(self._name, "no node with pods may leave (maxDrainParallelism)")
-        if self._name in down.blockers:
-            pod, rule = down.blockers[self._name]
+        why = down.reasons.get(name, "no node with pods may leave (maxDrainParallelism)")
+        if name in down.blockers:
+            pod, rule = down.blockers[name]
             return f"{why}: {rule} ({pod.key})"
-        if self._name in down.unplaced:
-            pod, refusals = down.unplaced[self._name]
+        if name in down.unplaced:
+            pod, refusals = down.unplaced[name]
             where = "; ".join(f"{node}: {text}" for node, text in refusals.items())
             return f"{why}: {pod.key} fits on no other node" + f" ({where})" * bool(where)
         if why == "NotUnderutilized":
-            share = down.utilization[self._name]
+            share = down.utilization[name]
             return f"{why}: {100 * share.share:.1f} % of its {share.resource} is requested"
         return why
 
@@ -510,6 +523,9 @@ class _GroupTrial:
 
     def _proposals(self, settings: GroupSettings, why: str) -> Iterator[HelpfulChange]:
         reason, _, text = why.partition(": ")
+        if reason == _WHOLE:
+            yield from self._proposals(settings, self._first)
+            return
         client, down = self._scheduler.client, settings.scale_down or ScaleDown()
         if reason == _AT_MINIMUM:
             least = self._size - 1

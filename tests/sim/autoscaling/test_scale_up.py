@@ -238,7 +238,6 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
         ({"nodeGroups": [group(provisionTime="soon")]}, r"nodeGroups\[0\].provisionTime"),
         ({"expander": "grpc"}, "autoscaler.expander: must be some of random"),
         ({"expander": ["random", "random"]}, "autoscaler.expander"),
-        ({"expander": "price"}, "autoscaler.expander: the expander price needs the price"),
         ({"expander": "priority"}, "autoscaler.priorities"),
         ({"priorities": {"1": ["a"]}}, "autoscaler.priorities"),
         ({"expander": "priority", "priorities": {"1": ["("]}}, "autoscaler.priorities.1"),

@@ -24,7 +24,8 @@ from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
 from . import azure, gcp
-from .aws.ec2_answers import NO_ANSWERS
+from .aws.ec2_answers import NO_ANSWERS, catalogue
+from .aws.ec2_instance_types import AUTO_MODE_DOMAIN, NOT_LAUNCHED
 from .aws.node_class import DEFAULTS, ProviderOptions
 from .aws.region_types import allows_spot, asked_zones, aws_types, has_node_class
 from .instance_type import (
@@ -56,6 +57,7 @@ from .type_sources import AZURE, GCP, TypeSources, region_among
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
+_AUTO_MODE_SIZES = (f"{AUTO_MODE_DOMAIN}/instance-cpu", f"{AUTO_MODE_DOMAIN}/instance-size")
 _LIKENESS = 0.85
 """From which ratio on two labels are so alike that one may be a misspelling of the other."""
 
@@ -69,6 +71,16 @@ def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, i
     """Return how many of the types that a pool allows by name are known, and how many it names."""
     names = CORE.values_of(INSTANCE_TYPE, pool.spec.template.spec.requirements or ())
     return len(names & {kind.name for kind in types}), len(names)
+
+
+def not_launched(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
+    """Yield which types that a pool of EKS Auto Mode names are never launched."""
+    if _group(pool) == AUTO_MODE_DOMAIN and types:
+        names = CORE.values_of(INSTANCE_TYPE, pool.spec.template.spec.requirements or ())
+        of_aws = {kind.instance_type for kind in catalogue().types}
+        left_out = sorted(names & of_aws - {kind.name for kind in types})
+        if left_out:
+            yield f"NodePool {pool.name} names {examples(left_out, 3)}: {NOT_LAUNCHED}"
 
 
 def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
@@ -121,7 +133,9 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             if each.key == key
         ):
             text = f"{requirement.key} {requirement.operator} [{', '.join(requirement.values[:3])}]"
-            yield f"NodePool {pool.name} asks for {text}, which no known type meets, so it makes no node here"
+            why = f": {NOT_LAUNCHED}" if key in _AUTO_MODE_SIZES else ""
+            about = f"NodePool {pool.name} asks for {text}"
+            yield f"{about}, which no known type meets, so it makes no node here{why}"
 
 
 # ---- what Karpenter believes of instance types, beside what their nodes have -------------------------------
@@ -286,7 +300,7 @@ def pool_types(
         of_pool = known.by_pool.get(pool.name, ())
         left, names = unknown_names(pool, of_pool)
         counts += [f"{left} of {names} that NodePool {pool.name} names known"] * (left < names)
-        notes += unknown_labels(pool, of_pool)
+        notes += [*not_launched(pool, of_pool), *unknown_labels(pool, of_pool)]
     unread = [pool for pool in pools if not (known.source and has_node_class(pool))]
     notes += [*unread_classes(unread), *size_notes(known.by_pool, nodes)]
     return known._replace(source=", ".join(counts) if known.source else "", notes=tuple(notes))

@@ -529,9 +529,18 @@ def _texts(problems: Sequence[tuple[Path, str]], struct: str) -> str:
     texts = [_text(path, what) for path, what in problems[:_SHOWN]]
     if [what for _, what in problems] == ["unknown"]:
         *parents, name = problems[0][0]
-        texts[0] += nearest(str(name), known_at(struct, parents) - {name})
+        moved = _MOVED.get((struct, *problems[0][0]))
+        texts[0] += moved or nearest(str(name), known_at(struct, parents) - {name})
     more = [f"and {len(problems) - _SHOWN} more"] * (len(problems) > _SHOWN)
     return ", ".join(texts + more)
+
+
+_MOVED: Mapping[Path, str] = {
+    ("karpenter.sh/v1/NodePool", "spec", "template", "spec", "kubelet"): (
+        "; Karpenter v1 has it in the node class, as spec.kubelet of an EC2NodeClass"
+    )
+}
+"""Where fields of earlier versions stand now, by kind and path."""
 
 
 def _text(path: Path, what: str) -> str:

@@ -21,12 +21,15 @@ EKS_GROUP, GKE_POOL, AKS_POOL = (
 AGENT_POOLS = (AKS_POOL, "agentpool")
 """Labels that have the agent pool of a node; groups of one pool are similar whatever else differs."""
 MACHINE = "machine.openshift.io/machine"
+OWNER, OWNER_KIND = "cluster.x-k8s.io/owner-name", "cluster.x-k8s.io/owner-kind"
 PROVIDER_LABELS = (
     *(EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool"),
-    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE),
+    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE, OWNER),
 )
 """Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
-OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
+OpenShift's annotation of their machine, whose name begins with that of its MachineSet; and Cluster API's of
+the MachineSet or MachinePool of their machine, or of the MachineDeployment of it."""
+_OF_DEPLOYMENT = re.compile(r"(.+)-[bcdf-hj-np-tv-xz2-9]{5,10}")
 _OF_MACHINE_SET = re.compile(r"(?:.*/)?(.+)-[bcdf-hj-np-tv-xz2-9]{5}")
 INSTANCE_TYPE, POOL = "node.kubernetes.io/instance-type", "karpenter.sh/nodepool"
 SHORT_LABELS = {
@@ -187,9 +190,15 @@ def _is_one_of(taint: Taint, keys: tuple[str, ...]) -> bool:
 
 
 def marks_of(node: Node) -> Mapping[str, str]:
-    """Return what groups may be known by: labels, and the MachineSet of a machine of OpenShift."""
-    machine = _OF_MACHINE_SET.fullmatch(node.metadata.annotations.get(MACHINE, ""))
-    return {**node.metadata.labels, MACHINE: machine[1]} if machine else node.metadata.labels
+    """Return what groups may be known by: labels, and the owners of machines of OpenShift and Cluster API."""
+    annotations = node.metadata.annotations
+    machine = _OF_MACHINE_SET.fullmatch(annotations.get(MACHINE, ""))
+    owners = {MACHINE: machine[1]} if machine else {}
+    if owner := annotations.get(OWNER):
+        is_of_set = annotations.get(OWNER_KIND) == "MachineSet"
+        made = _OF_DEPLOYMENT.fullmatch(owner) if is_of_set else None
+        owners[OWNER] = made[1] if made else owner
+    return {**node.metadata.labels, **owners} if owners else node.metadata.labels
 
 
 def group_names(nodes: Iterable[Node]) -> dict[str, str]:

@@ -346,6 +346,7 @@ AUTO_MODE_SPEC = NodeClassSpec(
     block_device_mappings=(BlockDevice(device_name="/dev/xvdb", ebs=BlockDeviceVolume(volume_size="80Gi")),),
 )
 AUTO_MODE_ESTIMATE = "nodes are estimated as those of Bottlerocket with 80Gi of storage"
+NOT_LAUNCHED = "EKS Auto Mode launches no nano, micro or small size, and none of 1 vCPU"
 _TOO_SMALL = ("nano", "micro", "small")
 _LEAST_CPU = Quantity("2")
 

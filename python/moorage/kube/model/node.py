@@ -196,8 +196,8 @@ def marks_of(node: Node) -> Mapping[str, str]:
     owners = {MACHINE: machine[1]} if machine else {}
     if owner := annotations.get(OWNER):
         is_of_set = annotations.get(OWNER_KIND) == "MachineSet"
-        made = _OF_DEPLOYMENT.fullmatch(owner) if is_of_set else None
-        owners[OWNER] = made[1] if made else owner
+        of_deployment = _OF_DEPLOYMENT.fullmatch(owner) if is_of_set else None
+        owners[OWNER] = of_deployment[1] if of_deployment else owner
     return {**node.metadata.labels, **owners} if owners else node.metadata.labels
 
 

@@ -89,4 +89,4 @@ def test_a_work_queue() -> None:
         "undo": lambda: one.undo({"a": None}),
         "take": one.take,
     }
-    check_locked(one, "_lock", ["_keys"], calls)
+    check_locked(one, "_lock", ["keys"], calls)

@@ -216,8 +216,10 @@ class SimulatedController:
             return
         if self._resource_claims.settle():
             self._context.sync()
-        volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
-        if self._client.list(PersistentVolumeClaim)[0] or any(volume.spec.claim_ref for volume in volumes):
+        client = self._client
+        if client.has((PersistentVolumeClaim,)) or any(
+            volume.spec.claim_ref for volume in client.list(PersistentVolume)[0]
+        ):
             controller = self._at_work()
             while self._context.sync(with_controllers=False) + controller.run_once():
                 pass

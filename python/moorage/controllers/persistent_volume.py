@@ -157,11 +157,12 @@ class PersistentVolumeController:
         """
         if self._next_resync is None and not self._begin():
             return 0
-        seen = self._versions()
         resyncs = self._resync_if_due()
+        seen = self._versions() if resyncs else ()
         done = self._volume_operations.operations.run_due()
-        while any(handled := [loop.sync_next() for loop in self._loops]):
-            done += sum(handled)
+        volumes, claims = self._loops
+        while volumes.queue.keys or claims.queue.keys:
+            done += volumes.sync_next() + claims.sync_next()
         if resyncs:
             self._rest = seen if self._are_at_rest() else None
         return done
@@ -252,7 +253,7 @@ class PersistentVolumeController:
         if not all(informer.has_synced() for informer in self._informers):
             return False
         for loop in self._loops:
-            loop.cache.add_all(loop.lister.list())
+            loop.cache.add_all(loop.objects.values())
         self._next_resync = self._clock()
         return True
 
@@ -266,26 +267,25 @@ class PersistentVolumeController:
         if self._rest == self._versions():
             return False
         for loop in reversed(self._loops):
-            for key in sorted(
-                [obj.key for obj in loop.lister.list()]
-            ):  # upstream's order is that of a Go map
-                loop.queue.add(key)
+            for obj in sorted(loop.objects.values(), key=lambda obj: obj.key):  # upstream: as a Go map
+                loop.queue.add(obj.key)
         return True
 
     def _versions(self) -> tuple[int, ...]:
         """Return versions of what the sync of an object at rest reads, and how many syncs have failed."""
-        read = self._parameters.volume_informer, self._parameters.claim_informer
-        return *[informer.indexer.changes for informer in read], *[loop.failures for loop in self._loops]
+        parameters, (volumes, claims) = self._parameters, self._loops
+        changes = parameters.volume_informer.indexer.changes, parameters.claim_informer.indexer.changes
+        return *changes, volumes.failures, claims.failures
 
     def _are_at_rest(self) -> bool:
         """Whether the sync of no object does anything, as all are bound, or volumes available."""
         if self._volume_operations.operations.are_running:
             return False
-        claims, volumes = self._parameters.claim_informer.lister, self._parameters.volume_informer.lister
+        volumes, claims = self._loops
         return all(
             claim.status.phase == "Bound" and BIND_COMPLETED in claim.metadata.annotations
-            for claim in claims.list()
-        ) and all(volume.status.phase in ("Bound", "Available") for volume in volumes.list())
+            for claim in claims.objects.values()
+        ) and all(volume.status.phase in ("Bound", "Available") for volume in volumes.objects.values())
 
     def _volume_deleted(self, key: str) -> None:
         """Queue the claim of a deleted volume, which is lost."""
@@ -319,7 +319,7 @@ class PersistentVolumeController:
             A write was refused; the next sync tries again.
         """
         migrated = _with_migration(claim, STORAGE_PROVISIONER, self._migrated_plugins)
-        claim = self._writer.update(claim, migrated)
+        claim = claim if migrated is claim else self._writer.update(claim, migrated)
         if BIND_COMPLETED in claim.metadata.annotations:
             self._sync_bound_claim(claim)
         elif claim.spec.volume_name:
@@ -434,7 +434,7 @@ class PersistentVolumeController:
             A write was refused; the next sync tries again.
         """
         migrated = _with_migration(volume, PROVISIONED_BY, self._migrated_plugins)
-        volume = self._writer.update(volume, migrated)
+        volume = volume if migrated is volume else self._writer.update(volume, migrated)
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             self._writer.update_volume_phase(volume, "Available")
@@ -495,34 +495,39 @@ class WorkQueue:
 
     Keys are in order of insertion; a key that is queued already is not added again. All methods are
     thread-safe.
+
+    Attributes
+    ----------
+    keys : OrderedDict
+        The queued keys in order.
     """
 
     def __init__(self) -> None:
-        self._keys = OrderedDict[str, None]()  # finds its first key at once, however many have gone before
+        self.keys = OrderedDict[str, None]()  # finds its first key at once, however many have gone before
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self.keys)
 
     def add(self, key: str) -> None:
         """Queue a key."""
         with self._lock:
-            self._keys[key] = None
+            self.keys[key] = None
 
     def take(self) -> str | None:
         """Remove and return the first key; None if the queue is empty."""
         with self._lock:
-            return self._keys.popitem(last=False)[0] if self._keys else None
+            return self.keys.popitem(last=False)[0] if self.keys else None
 
     def save(self) -> object:
         """Return the queued keys in order, for `undo`."""
         with self._lock:
-            return self._keys.copy()
+            return self.keys.copy()
 
     def undo(self, saved: object) -> None:
         """Restore the queue of `save`."""
         with self._lock:
-            self._keys = OrderedDict(cast("dict[str, None]", saved))
+            self.keys = OrderedDict(cast("dict[str, None]", saved))
 
 
 class _SyncLoop(Generic[T]):
@@ -536,7 +541,7 @@ class _SyncLoop(Generic[T]):
         handle_deleted: Callable[[str], None],
     ) -> None:
         self.queue = WorkQueue()
-        self.lister = informer.lister
+        self.objects = informer.indexer
         self.cache = cache
         self._sync = sync
         self._handle_deleted = handle_deleted
@@ -564,14 +569,14 @@ class _SyncLoop(Generic[T]):
         key = self.queue.take()
         if key is None:
             return False
-        try:
-            obj = self.lister.get(key)
-        except NotFoundError:
+        obj = self.objects.get(key)
+        if obj is None:
             self._handle_deleted(key)
             return True
         if self.cache.find(key) is not obj:
             self.cache.add(obj)
-            if self.cache.get(key).metadata.resource_version != obj.metadata.resource_version:
+            latest = self.cache.find(key)
+            if latest is not None and latest.metadata.resource_version != obj.metadata.resource_version:
                 return True  # the controller has written a newer version
         try:
             self._sync(obj)

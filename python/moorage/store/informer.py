@@ -14,6 +14,7 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
 from moorage.kube import Object
+from moorage.lazy import lazy_attribute
 
 from .errors import ApiError, struct_named
 from .indexer import Indexer, IndexFunction, Lister
@@ -189,14 +190,11 @@ class Informer(Generic[T]):
         self._saved: Any = None  # the result of `save`, while nothing has changed since
         self._lock = lock or FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
-        self._lister: Lister[T] | None = None  # made when somebody asks
 
-    @property
+    @lazy_attribute
     def lister(self) -> Lister[T]:
         """The reader of the copy."""
-        if self._lister is None:
-            self._lister = Lister(self._struct, self.indexer)
-        return self._lister
+        return Lister(self._struct, self.indexer)
 
     def has_synced(self) -> bool:
         """Whether the copy has been filled once."""
@@ -312,9 +310,10 @@ class Informer(Generic[T]):
         """Whether a run without new events changes nothing."""
         if self._watch is None or self._notices:
             return False
-        return all(
-            registration.is_synced and not registration.pending for registration in self._registrations
-        )
+        for registration in self._registrations:
+            if not registration.is_synced or registration.pending:
+                return False
+        return True
 
     def save(self) -> object:
         """Return the copy and the pending notices, for `undo`. The client must be an ObjectStore."""

@@ -543,12 +543,15 @@ class ClaimPlugin(
         sequence of (PersistentVolumeClaim, PersistentVolume) or None
             None where one is missing, or a claim is that of an ephemeral volume of another pod.
         """
-        claims, volumes, pairs = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume), []
+        informers, pairs = self.required_handle().informers, []
+        claims, volumes = informers.lister(PersistentVolumeClaim), informers.lister(PersistentVolume)
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
             if key is not None:
                 try:
                     claim = claims.get(key)
+                    if not claim.spec.volume_name:
+                        return None
                     pairs.append((claim, volumes.get(claim.spec.volume_name)))
                 except MoorageError:
                     return None

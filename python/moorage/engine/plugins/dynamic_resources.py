@@ -23,7 +23,7 @@ from moorage.kube import CompositePodGroup, Pod, group_of
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.lazy import lazy_attribute
-from moorage.store import ApiError, ObjectClient
+from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.deletion import timestamp
 
 from ..devices.allocated_devices import (
@@ -156,7 +156,7 @@ class DynamicResources(
         return _KnownOfBatch(
             devices=devices,
             requests=devices.requests_of_pods(),
-            is_store=self._writer().store is not None,
+            is_store=isinstance(handle.client, ObjectStore),
             scored=None if kernels is None else kernels.search.plan.scored,
         )
 
@@ -186,8 +186,9 @@ class DynamicResources(
         has_claims = handle.informers.lister(ResourceClaim).changes or self.delegated_resources()
         if handle.framework is None or not has_claims:
             return 0
-        self.devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
-        return self.devices.demands.generation
+        demands = handle.shared(DeviceState.of).demands
+        demands.refresh(handle.cache.state, handle.framework.all_nodes())
+        return demands.generation
 
     def concerns(self, pod: Pod) -> bool:
         is_of_group = pod.spec.scheduling_group is not None

@@ -42,11 +42,14 @@ class LimitsOfBatch(Struct, frozen=True):
         Up to date; None where nobody needs to know the volumes.
     installed : frozenset of str
         The drivers whose volumes only go to nodes that have them.
+    version : int
+        That of `attached`; -1 without it.
     is_unsure : bool
         Whether nominated pods, or volumes that cannot be determined, may count against limits of the nodes.
     """
 
     attached: AttachedVolumes | None
+    version: int = -1
     installed: frozenset[str] = frozenset()
     is_unsure: bool = False
 
@@ -137,9 +140,8 @@ class NodeVolumeLimits(ClaimPlugin):
             return LimitsOfBatch(None)
         attached = self.attached()
         is_unsure = bool(self.required_handle().nominator or attached.errors)
-        return LimitsOfBatch(
-            attached, self._installed(), is_unsure and bool(attached.is_limited(nodes.rows).any())
-        )
+        is_unsure = is_unsure and bool(attached.is_limited(nodes.rows).any())
+        return LimitsOfBatch(attached, attached.version, self._installed(), is_unsure)
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         attached, (counts, required) = self.attached(), cast(Needs, needs)
@@ -147,10 +149,6 @@ class NodeVolumeLimits(ClaimPlugin):
         lacking = [attached.rows_without(driver)[:used] for driver in required]
         reachable = ~np.logical_or.reduce(lacking) if lacking else None
         return reachable, [(attached.room[driver], volumes) for driver, volumes in counts]
-
-    @property
-    def demand_version(self) -> int:
-        return self.attached().version if self._asks_nodes() else -1
 
     def _asks_nodes(self) -> bool:
         """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
@@ -182,9 +180,10 @@ class NodeVolumeLimits(ClaimPlugin):
 
     def _installed(self) -> frozenset[str]:
         """The drivers whose volumes only go to nodes that have them."""
-        if not self.required_handle().feature_gates["VolumeLimitScaling"]:
+        handle = self.required_handle()
+        if not handle.feature_gates["VolumeLimitScaling"]:
             return frozenset()
-        needs_all = self.required_handle().release.all_drivers_are_needed
+        needs_all = handle.release.all_drivers_are_needed
         return frozenset(
             driver.name
             for driver in self.lister(CSIDriver).list()

@@ -17,6 +17,7 @@ from moorage._core.queue.pod_queue import PodQueue
 from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
 from moorage._core.queue.unschedulable_pods import RejectedPods, Rejection, rejection_of
 from moorage.errors import InputError
+from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, group_of
 from moorage.kube.releases import Release
 
@@ -34,8 +35,10 @@ from ..framework import (
 from ..framework.events import (
     ANY_EVENT,
     NODE,
+    POD,
     POD_RESOURCES,
     TARGET_POD,
+    WILDCARD,
     Hint,
     HintIndex,
     PodEvents,
@@ -200,7 +203,8 @@ class Hints:
                 known = self.by_plugin.setdefault(name, [])
                 for registration in events:
                     known.append(registration.event)
-        self._events = dict.fromkeys(chain.from_iterable(self.by_plugin.values()))
+        registered_events = dict.fromkeys(chain.from_iterable(self.by_plugin.values()))
+        self._by_resource = grouped([(event.resource, event) for event in registered_events])
         self.by_profile = {name: of_profile[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.meaning = lru_cache(CACHED)(self._meaning)
@@ -221,7 +225,11 @@ class Hints:
 
     def _is_registered(self, event: ClusterEvent) -> bool:
         """Whether any plugin has registered an event."""
-        return event.is_wildcard or any(registered.matches(event) for registered in self._events)
+        if event.is_wildcard:
+            return True
+        resources = [event.resource, WILDCARD, *([POD] if event.resource in POD_RESOURCES else ())]
+        known = chain.from_iterable([self._by_resource.get(resource, ()) for resource in resources])
+        return any(registered.matches(event) for registered in known)
 
     def _registers(self, plugin: str, event: ClusterEvent) -> bool:
         """Whether one plugin has registered an event."""

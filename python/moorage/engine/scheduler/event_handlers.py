@@ -82,9 +82,12 @@ def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ..
 
 def _count_leading(notices: Iterable[Notice[Any]], adds: bool) -> int:
     """Return the number of leading notices of additions, or of updates."""
-    return sum(
-        1 for _ in takewhile(lambda notice: notice.is_addition is adds and not notice.is_deletion, notices)
-    )
+    number = 0
+    for notice in notices:
+        if notice.is_deletion or notice.is_addition is not adds:
+            break
+        number += 1
+    return number
 
 
 class EventHandler:

@@ -190,7 +190,7 @@ class VolumeClasses:
             limited = None if limits is None else limits.known_of(self._batch, nodes)
             version = (
                 *(state.classes.generation, state.view.static_version, *profile.demand_versions()),
-                *(delegated, limited and limited.installed),
+                *(delegated, limited and (limited.version, limited.installed)),
             )
             memory = self._memories.get(engine)
             if memory is None or memory.version != version or len(memory.needs) >= MOST:

@@ -158,12 +158,15 @@ class AssumeCache(Generic[T]):
         int
             How many were stored.
         """
-        stored, index = 0, self._index_func if self._index_name else None
+        is_safe = not self._index_name or self._index_func in (None, by_namespace)
+        stored, index = 0, None if is_safe else self._index_func  # what may raise is asked first
         with self._lock:
             assumed, reported, given = self._assumed, self._objects, list(objects)
-            keys = reported.put_newer(given, assumed) if index is None else []
-            self._observe_all(keys, given)
-            stored += len(keys) - keys.count(None)
+            keys: list[str | None] = []
+            if index is None:
+                keys = reported.put_newer(given, assumed)
+                self._observe_all(keys, given)
+                stored += len(keys) - keys.count(None)
             for obj in given[len(keys) :]:
                 try:
                     key = obj.key if isinstance(obj, Object) else self._key(obj)

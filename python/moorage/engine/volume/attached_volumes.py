@@ -96,7 +96,7 @@ class AttachedVolumes(VolumeCounts):
     def logs(self) -> tuple[KeyLog, ...]:
         """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in order."""
         indexers = self._claims, self._volumes, self._classes, self._nodes, self._attachments
-        return tuple(indexer.follow() for indexer in indexers)
+        return tuple([indexer.follow() for indexer in indexers])
 
     def clear(self) -> None:
         """Drop the counts of all rows; the caller has to add the pods again."""

@@ -795,5 +795,7 @@ def _is_older(obj: Object, written: Object) -> bool:
 
 
 def _version(obj: Object) -> int:
-    with prefixing(f'error parsing ResourceVersion of "{obj.key}"', ValueError):
+    try:
         return parse_int64(obj.metadata.resource_version or "0")
+    except ValueError as error:
+        raise VolumeError(f'error parsing ResourceVersion of "{obj.key}": {error}') from error

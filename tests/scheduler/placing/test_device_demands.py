@@ -503,3 +503,25 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
         outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2, profile=profile)))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0]["default/q"]
+
+
+class NodeByNode(DynamicResources):
+    """Knows no needs, so that Filter goes node by node."""
+
+    def _demand_of_cycle(self, *_: Any) -> None:
+        return None
+
+
+def test_a_cycle_answers_for_all_nodes_as_node_by_node() -> None:
+    """A claim is allocated on n0, beside one whose devices are on n1 alone: n1 cannot use it, so that it is
+    deallocated, and the pod fits there then."""
+    there = [CLASS, resource_slice("n0", []), resource_slice("n1", [device("d1"), device("d2")])]
+    outcomes = []
+    for kind in DynamicResources, NodeByNode:
+        given = by_plugins()
+        plugins = [kind() if plugin.name == kind.name else plugin for plugin in given.plugins]
+        objects = [*there, elsewhere(), claim("new", [request()])]
+        profile = dataclasses.replace(given, plugins=plugins)
+        outcomes.append(outcome(make(objects, [pod("p", "c", "new")], nodes=2, profile=profile)))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == {"default/p": "n1"}

@@ -6,7 +6,7 @@ from tests.locks import check_locked, guard
 from tests.make import pod
 from tests.store.informers.handlers import Recorder
 
-from moorage.kube import Condition, Pod
+from moorage.kube import Condition, LabelSelector, Pod
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer, ObjectStore, WatchEvent
 
 
@@ -106,6 +106,7 @@ def test_the_copy_of_an_informer() -> None:
         "by_index": lambda: one.by_index("name", "p"),
         "select": lambda: one.select("name", ["p"], lambda pod: True),
         "identities_by_index": lambda: one.identities_by_index("name", "p"),
+        "selected": lambda: one.selected("name", "p", LabelSelector()),
         "items_by_index": lambda: one.items_by_index("name", "p"),
         "list_index_func_values": lambda: one.list_index_func_values("name"),
         "save": one.save,

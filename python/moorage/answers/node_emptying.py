@@ -504,11 +504,12 @@ def _users(
     scheduler: ChangingScheduler, mover: Mover, row: int, resource: str, need: int
 ) -> Iterator[list[Pod]]:
     """Yield pods on a row that together use so many devices: few of them, and small ones."""
-    shapes = scheduler.cache.state.classes
+    shapes, budgets = scheduler.cache.state.classes, mover.selectors()
     uses = [
         (use, pod)
         for pod in mover.movable(str(scheduler.table.row_name(row)))
-        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0)) and mover.may_leave(pod)
+        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0))
+        and mover.may_leave(pod, budgets)
     ]
     largest = sorted(uses, key=lambda each: -each[0])
     for order in (largest, largest[::-1]):

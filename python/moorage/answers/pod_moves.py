@@ -125,9 +125,9 @@ class Mover:
             pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
         )
 
-    def may_leave(self, pod: Pod) -> bool:
+    def may_leave(self, pod: Pod, budgets: BudgetSelectors) -> bool:
         """Whether a pod may be evicted now."""
-        return not (reason_to_stay(pod, self._force) or self._selectors().blocking(pod))
+        return not (reason_to_stay(pod, self._force) or budgets.blocking(pod))
 
     def drain(self, node: str) -> Moved:
         """Drain a node as far as that goes, and place its pods."""
@@ -154,7 +154,7 @@ class Mover:
     ) -> Moved:
         """Return what becomes of the pods of a node by what takes them from it: the pods that it keeps, with
         the reasons, and the results of runs."""
-        scheduler, selectors, pending = self._scheduler, self._selectors(), {*self._scheduler.pods.pending}
+        scheduler, selectors, pending = self._scheduler, self.selectors(), {*self._scheduler.pods.pending}
         with noting_victims(scheduler) as victims:
             kept, results = act()
             blockers = [
@@ -202,7 +202,8 @@ class Mover:
             return ""
         return FINALIZERS if stored.status.phase in FINISHED else LOST
 
-    def _selectors(self) -> BudgetSelectors:
+    def selectors(self) -> BudgetSelectors:
+        """Return the budgets as they are now."""
         return BudgetSelectors(self._scheduler.client.list(PodDisruptionBudget)[0])
 
     def _not_ready(self, selectors: BudgetSelectors, pod: Pod) -> str:
@@ -328,7 +329,7 @@ class RoomMaker:
     def _leaving(self, node: str, needs: dict[str, int]) -> list[Pod]:
         """Return few pods on a node that are smaller than these needs, without which it has room for them;
         none where they are not enough, or room is not what is lacking."""
-        table, leaving = self._scheduler.table, list[Pod]()
+        table, leaving, budgets = self._scheduler.table, list[Pod](), self._mover.selectors()
         row = table.find_row(node)
         lacking = {
             name: need + int(table.column("requested", name)[row] - table.column("allocatable", name)[row])
@@ -345,7 +346,7 @@ class RoomMaker:
         ]
         smaller.sort(key=lambda each: -min(min(each[1].get(name, 0) / n, 1.0) for name, n in lacking.items()))
         for pod, own in smaller:
-            if any(own.get(name) for name in lacking) and self._mover.may_leave(pod):
+            if any(own.get(name) for name in lacking) and self._mover.may_leave(pod, budgets):
                 leaving.append(pod)
                 lacking = {name: n - own.get(name, 0) for name, n in lacking.items() if n > own.get(name, 0)}
             if not lacking:

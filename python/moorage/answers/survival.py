@@ -404,7 +404,8 @@ class _DomainLosses:
             with noting_victims(self.scheduler) as victims:
                 result = self._run()
             homeless = self._homeless.after([*moving, *victims], result)
-            lost = tuple([self._lost(each) for each in homeless if self._matters(each.pod)])
+            budgets = BudgetSelectors(self.scheduler.client.list(PodDisruptionBudget)[0])
+            lost = tuple([self._lost(each) for each in homeless if self._matters(each.pod, budgets)])
             controllers = self.scheduler.controllers
             self.detaches |= controllers is not None and bool(controllers.attachments.lost)
         return Loss(names, len(nodes), len(moving), lost) if lost else None
@@ -421,13 +422,13 @@ class _DomainLosses:
     def _most_lost(self) -> Counter[str]:
         return reduce(or_, [self.number_lost((name,)) for name in self.domains], Counter[str]())
 
-    def _matters(self, pod: Pod) -> bool:
+    def _matters(self, pod: Pod, selectors: BudgetSelectors) -> bool:
         """Whether a pod without a place was asked about, and its budgets do not allow it."""
         if not self._is_asked(pod):
             return False
         if not self.question.within_budgets:
             return True
-        budgets = BudgetSelectors(self.scheduler.client.list(PodDisruptionBudget)[0]).of(pod)
+        budgets = selectors.of(pod)
         statuses = [budget.status for budget in budgets]
         hold = (
             status.expected_pods and status.current_healthy >= status.desired_healthy for status in statuses

@@ -26,6 +26,7 @@ from moorage.kube import (
     OwnerReference,
     PersistentVolume,
     Pod,
+    PodDisruptionBudget,
     Taint,
 )
 from moorage.kube.admission.chain import Admission
@@ -37,6 +38,7 @@ from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.read.object_defaults import defaults
 from moorage.kube.workloads.daemon_pods import pinned_spec, should_run
+from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod, find_object
@@ -489,13 +491,14 @@ def evict_pods(
         Whether a pod whose disruption budget allows no disruption stays.
     """
     deleted, kept = [], {}
+    budgets = BudgetSelectors(client.list(PodDisruptionBudget)[0] if respect_budgets else ())
     for pod in pods:
         why = why_not(pod)
         if not why:
             try:
                 if respect_budgets:
                     admitted(client, eviction(pod))
-                    evict_pod(client, pod, grace_of(pod))
+                    evict_pod(client, pod, grace_of(pod), budgets)
                 else:
                     delete_object(client, pod, grace_of(pod))
             except NotFoundError:  # a replica without an object

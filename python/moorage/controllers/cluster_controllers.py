@@ -45,6 +45,7 @@ from moorage.kube.workloads.deployment_rollout import (
     is_child,
     next_children,
 )
+from moorage.kube.workloads.disruption import SCALABLE
 from moorage.kube.workloads.input_facts import is_coming, progressing, unready_templates
 from moorage.kube.workloads.job_state import why_no_more
 from moorage.kube.workloads.kind_table import replacement
@@ -246,7 +247,9 @@ class ClusterControllers(SavedFields):
         self._changed[name] = min(version, self._changed.get(name, LATER))
         if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
-        self.budgets.note_workload(obj)
+        if self.budgets.has_budgets and isinstance(obj, SCALABLE):  # its number is what they expect
+            makers = self.deployments.sets_of(obj) if isinstance(obj, Deployment) else [obj]
+            self.budgets.note(*(pod for maker in makers for pod in self.control.owned(maker)))
 
     def note_owner(self, obj: Object) -> None:
         """Look at the workload that controls an object in the next round."""
@@ -270,16 +273,15 @@ class ClusterControllers(SavedFields):
         return owner is not None and path(owner.kind, pod.namespace, owner.name) in self._absent
 
     def note_waiting_owner(self, pod: Pod) -> None:
-        """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods."""
+        """Look at the workload of a pod in the next round, if it waits for its pods."""
         owner = pod.metadata.controller()
+        if owner is not None and owner.kind == ReplicaSet.__name__:
+            replica_set = self._copies[owner.kind].get(f"{pod.namespace}/{owner.name}")
+            owner = None if replica_set is None else replica_set.metadata.controller()
         if owner is not None:
             name = owner.kind, f"{pod.namespace}/{owner.name}"
             if name in self.availability.waiting:
                 self._changed.setdefault(name, LATER)
-
-    def note_pods(self) -> None:
-        """Look at Deployments that are rolled out in the next round, as pods have changed."""
-        self._look_at(name for name in self.availability.waiting if name[0] == "Deployment")
 
     def _look_at(self, workloads: Iterable[tuple[str, str]]) -> None:
         """Look at workloads in the next round, after those that were written."""
@@ -733,8 +735,6 @@ class PodWatcher:
                         controllers.attachments.note(cast(Pod, notice.new))
                 elif notice.cause is Cause.OTHER and not notice.is_addition:
                     self._changed(notice.old, cast(Pod, notice.new))
-        if waiting:
-            controllers.note_pods()
         return number
 
     def _changed(self, old: Pod, new: Pod) -> None:
@@ -751,6 +751,7 @@ class PodWatcher:
         if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
             self._controllers.note_owner(old)
             self._controllers.note_owner(new)
+            self._controllers.note_waiting_owner(new)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Receive a new pod; `on_run` does."""
@@ -771,7 +772,7 @@ class PodWatcher:
         self._controllers.note_lost_pod(pod)
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
-        self._controllers.note_pods()
+        self._controllers.note_waiting_owner(pod)
         self._controllers.claims.note_lost_pod(pod)
         self._controllers.attachments.note(pod)
         if pod.claim_keys():

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.kube import LabelSelectorMatcher
-from moorage.kube.model.meta import Object
+from moorage.kube.model.meta import by_label, selected_labels
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from moorage.kube.workloads.disruption import SCALABLE, Scalable, status_of
@@ -19,19 +19,6 @@ from moorage.store.protocol import overwrite
 from .saved_fields import SavedFields
 
 LABEL = "label"
-
-
-def by_label(pod: Pod) -> list[str]:
-    """Return the namespace of a pod, and its labels in it."""
-    meta = pod.metadata
-    return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
-
-
-def selected_label(budget: PodDisruptionBudget) -> str:
-    """Return the value in the index `by_label` that all pods of a budget have."""
-    selector = budget.spec.selector
-    labels = [*selector.match_labels.items()][:1] if selector else []
-    return budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
 
 
 class DisruptionController(SavedFields):
@@ -63,7 +50,7 @@ class DisruptionController(SavedFields):
         self.changed: dict[str, None] = {}
         self._has_started = False
         pods.add_index(LABEL, by_label, is_lasting=True)
-        self._budgets.add_index(LABEL, lambda budget: [selected_label(budget)])
+        self._budgets.add_index(LABEL, lambda budget: selected_labels(budget.namespace, budget.spec.selector))
 
     @property
     def has_budgets(self) -> bool:
@@ -89,21 +76,15 @@ class DisruptionController(SavedFields):
         """Do nothing: a budget without an object has no status."""
 
     def note(self, *pods: Pod) -> None:
-        """Note that pods have changed."""
-        for pod in pods if self.has_budgets else ():
+        """Note that pods have changed, or what their workloads ask for."""
+        noted = pods if self.has_budgets else ()
+        for pod in {(pod.namespace, *pod.metadata.labels.items()): pod for pod in noted}.values():
             for label in by_label(pod):
                 for key, budget in self._budgets.items_by_index(LABEL, label).items():
                     if key in self.changed:
                         continue
                     if LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels):
                         self.changed[key] = None
-
-    def note_workload(self, obj: Object) -> None:
-        """Note that the replicas of a workload may have changed."""
-        if self.has_budgets:
-            self.changed.update(
-                (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
-            )
 
     def look_ahead(self) -> None:
         """Build the index of the pods, before transactions that are undone: it would be undone with each."""
@@ -122,9 +103,7 @@ class DisruptionController(SavedFields):
                         overwrite(self._client, replace(budget, status=status))
 
     def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
-        matches = LabelSelectorMatcher(budget.spec.selector).matches
-        labelled = self._pods.by_index(LABEL, selected_label(budget))
-        pods = [pod for pod in labelled if matches(pod.metadata.labels)]
+        pods = self._pods.selected(LABEL, budget.namespace, budget.spec.selector)
         status = status_of(budget, pods, self._find)
         if status is None:
             old, healthy = budget.status, sum(map(is_healthy, pods))

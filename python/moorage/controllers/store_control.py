@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.kube import LabelSelectorMatcher
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import (
     AdmissionRequest,
@@ -25,7 +24,7 @@ from moorage.kube.admission.request import (
     deletion,
 )
 from moorage.kube.model.cluster import RefusedPod, seconds
-from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
+from moorage.kube.model.meta import Condition, LabelSelector, Object, by_label, whole_number
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -111,10 +110,7 @@ def of_ended(pod: Pod) -> tuple[str, ...]:
 
 def of_orphan(pod: Pod) -> Iterable[str]:
     """Return the namespace and the labels of an active pod without a controller, for adoption."""
-    meta = pod.metadata
-    if meta.controller() is not None or not is_active(pod):
-        return ()
-    return meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())
+    return by_label(pod) if pod.metadata.controller() is None and is_active(pod) else ()
 
 
 def values_of(owner: Object) -> tuple[str, ...]:
@@ -272,13 +268,11 @@ class StoreControl(SavedFields):
         """
         if selector is None or not self.pods.count(ORPHAN, owner.namespace):
             return []
-        label = "".join(f"/{key}={value}" for key, value in [*selector.match_labels.items()][:1])
-        matcher, adopted = LabelSelectorMatcher(selector), []
-        for orphan in self.pods.by_index(ORPHAN, owner.namespace + label):
-            if matcher.matches(orphan.metadata.labels):
-                references = (*orphan.metadata.owner_references, *controller_reference(owner))
-                with suppress(NotFoundError):
-                    adopted.append(overwrite(self.client, orphan, owner_references=references))
+        adopted = []
+        for orphan in self.pods.selected(ORPHAN, owner.namespace, selector):
+            references = (*orphan.metadata.owner_references, *controller_reference(owner))
+            with suppress(NotFoundError):
+                adopted.append(overwrite(self.client, orphan, owner_references=references))
         return adopted
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -30,7 +31,12 @@ _REFUSED = (
 _EVICTED = disruption_condition("EvictionByEvictionAPI", "Eviction API: evicting")
 
 
-def evict_pod(client: ObjectClient, pod: Pod, grace_period_seconds: int | None = None) -> None:
+def evict_pod(
+    client: ObjectClient,
+    pod: Pod,
+    grace_period_seconds: int | None = None,
+    budgets: BudgetSelectors | None = None,
+) -> None:
     """Evict a pod: its disruption budget, if it has one, allows one disruption less then.
 
     Some pods are deleted without regard to budgets (`ignores_budgets`), and some take no disruption of their
@@ -42,6 +48,9 @@ def evict_pod(client: ObjectClient, pod: Pod, grace_period_seconds: int | None =
         Its name and its namespace count.
     grace_period_seconds : int, optional
         For the deletion.
+    budgets : BudgetSelectors, optional
+        Over those of its namespace, with any status, where several pods are evicted; by default they are
+        listed.
 
     Raises
     ------
@@ -54,7 +63,8 @@ def evict_pod(client: ObjectClient, pod: Pod, grace_period_seconds: int | None =
     """
     current = client.get(Pod, pod.name, pod.namespace)
     if not ignores_budgets(current):
-        _use_budget(client, current)
+        listed = budgets or BudgetSelectors(client.list(PodDisruptionBudget, pod.namespace)[0])
+        _use_budget(client, current, listed.of(current))
     tell_why(client, current, _EVICTED)
     uid = current.metadata.uid
     client.delete(Pod, pod.name, pod.namespace, uid=uid, grace_period_seconds=grace_period_seconds)
@@ -78,12 +88,12 @@ def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
         overwrite(client, replace(pod, status=status))
 
 
-def _use_budget(client: ObjectClient, pod: Pod) -> None:
+def _use_budget(client: ObjectClient, pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> None:
     """Take one disruption from the budget of a pod."""
-    budgets = BudgetSelectors(client.list(PodDisruptionBudget, pod.namespace)[0]).of(pod)
-    if len(budgets) > 1:
+    current = [client.get(PodDisruptionBudget, budget.name, budget.namespace) for budget in budgets]
+    if len(current) > 1:
         raise InvalidObjectError(_SEVERAL)
-    for budget in budgets:
+    for budget in current:
         if not needs_disruption(pod, budget):
             continue
         status = budget.status

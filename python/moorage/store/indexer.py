@@ -11,7 +11,8 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.indexed_objects import IndexedObjects, Mark, Reader
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage.kube import LabelSelectorMatcher, Object
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Object
+from moorage.kube.model.meta import selected_labels
 
 from .errors import NotFoundError, singular
 
@@ -261,6 +262,18 @@ class Indexer(Generic[T]):
         """
         with self.lock:
             return list(map(cast("Callable[[str], T]", self._objects.get), self._objects.keys(name, value)))
+
+    def selected(self, name: str, namespace: str, selector: LabelSelector | None) -> list[T]:
+        """Return the objects of a namespace that a selector matches.
+
+        Parameters
+        ----------
+        name : str
+            Of an index of labels (`by_label`).
+        """
+        matches, labels = LabelSelectorMatcher(selector).matches, selected_labels(namespace, selector)
+        labelled = (obj for label in labels for obj in self.by_index(name, label))
+        return [obj for obj in labelled if matches(obj.metadata.labels)]
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
         """Return the objects that have a value in an index, by key; see `by_index`.

@@ -11,6 +11,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Cause, ObjectMap
+from moorage.grouped import grouped
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition
 
@@ -96,6 +97,7 @@ class ObjectTable(Generic[T]):
         self._saves = saves
         self._events: list[WatchEvent[T]] = []
         self._freed = 0
+        self._keys: dict[str, list[str]] = {}  # by namespace; empty where they are to be looked up
 
     def select(self, match: Predicate[T] | None, namespace: str = "") -> list[T]:
         """Return objects in the order of their keys.
@@ -109,13 +111,15 @@ class ObjectTable(Generic[T]):
         """
         keys: Iterable[str] = self.objects
         if namespace and self.namespaced:
-            start = f"{namespace}/"
-            keys = [key for key in keys if key.startswith(start)]
+            self._keys = self._keys or grouped((key.partition("/")[0], key) for key in keys)
+            keys = self._keys.get(namespace, ())
         objects = list(map(self.objects.__getitem__, sorted(keys)))
         return list(filter(match, objects)) if match else objects
 
     def record(self, event: WatchEvent[T]) -> None:
         """Apply an event to the objects and append it to the history."""
+        if event.type != "MODIFIED":
+            self._keys = {}
         self.objects.record(event, self._events)
         self.free(1)
 
@@ -132,7 +136,7 @@ class ObjectTable(Generic[T]):
         int
             The number of objects that were added.
         """
-        before = len(self._events)
+        before, self._keys = len(self._events), {}
         added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
         self.free(len(self._events) - before)
         return added
@@ -218,7 +222,7 @@ class ObjectTable(Generic[T]):
         version : int
             The resource version of the first change.
         """
-        before = len(self._events)
+        before, self._keys = len(self._events), {}
         evicted = self.objects.evict(pods, condition, make, remove, version, self._events)
         self.free(len(self._events) - before)
         return evicted
@@ -307,6 +311,7 @@ class ObjectTable(Generic[T]):
         undone = self._events[index:]
         for watch in self.watches:
             watch.rewind(self._freed + index, undone, str(version))
+        self._keys = {}
         self.objects.take_back(undone)
         del self._events[index:]  # last: while they are there, all this can be repeated
 

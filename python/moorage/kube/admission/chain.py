@@ -591,7 +591,7 @@ class NewPods:
         self._before = before
         existing = existing or Existing.of(cluster, before)
         self._admission = Admission(
-            [*cluster.others, *cluster.namespaces], *existing, gates=lambda: gates(cluster)
+            [*cluster.others, *cluster.namespaces], *existing, gates=cache(lambda: gates(cluster))
         )
         self._admission.user = next(filter(None, map(user_of, cluster.others)), ADMIN)
         if self.has_policies:

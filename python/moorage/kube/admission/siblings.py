@@ -263,7 +263,10 @@ class Siblings:
         The controllers of these pods, the revisions of templates, and what admission depends on.
     before : mapping of str to Object
         By ``Kind namespace/name``, objects as they were when the pods were read, where a file changes them.
-    as_each_makes_it : callable, optional
+
+    Attributes
+    ----------
+    as_each_makes_it : callable
         Returns a new pod as each MutatingAdmissionPolicy among objects makes it.
     """
 
@@ -272,9 +275,8 @@ class Siblings:
         pods: Iterable[Pod] = (),
         objects: Sequence[Object] = (),
         before: Mapping[str, Object] | None = None,
-        as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = _made_by_none,
     ) -> None:
-        self._as_each_makes_it = as_each_makes_it
+        self.as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = _made_by_none
         self._pods, self._objects, self._before = pods, objects, before or {}
         self._by_revision: dict[Workload, dict[Revision, list[Pod]]] = {}
         self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
@@ -406,7 +408,7 @@ class Siblings:
     def _by_policies(self, created: Pod, before: PodSpec) -> Iterator[PodSpec]:
         """Yield the spec of a new pod as each MutatingAdmissionPolicy of the input makes it, also one that is
         not bound any more."""
-        for pod in self._as_each_makes_it(self._current, replace(created, spec=before)):
+        for pod in self.as_each_makes_it(self._current, replace(created, spec=before)):
             yield self._policies.completed(pod)
 
     def _own(self, pod: Pod, before: PodSpec, created: Pod) -> PodSpec:

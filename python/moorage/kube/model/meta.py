@@ -390,6 +390,23 @@ class LabelSelector(Struct, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
+def by_label(obj: Object) -> list[str]:
+    """Return the values of an object in an index of labels: its namespace, and each label in it."""
+    meta = obj.metadata
+    return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
+
+
+def selected_labels(namespace: str, selector: LabelSelector | None) -> list[str]:
+    """Return values in that index: every object that a selector selects in a namespace has exactly one."""
+    if selector is None:
+        return []
+    needs = [(key, [value]) for key, value in selector.match_labels.items()]
+    needs += [(term.key, [*term.values]) for term in selector.match_expressions if term.operator == "In"]
+    return [f"{namespace}/{key}={value}" for key, values in needs[:1] for value in dict.fromkeys(values)] or [
+        namespace
+    ]
+
+
 class Condition(Struct, frozen=True):
     """A condition of an object's status."""
 

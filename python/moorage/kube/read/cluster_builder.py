@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -192,7 +192,11 @@ def build_cluster(
     if like_siblings:
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
-        cluster.siblings = Siblings(known, objects, completed.before, _as_each_policy_makes_it)
+        cluster.siblings = Siblings(known, objects, completed.before)
+        if any(isinstance(obj, MutatingAdmissionPolicy) for obj in objects):  # few clusters have one
+            from ..admission.policy.policy_plugins import as_each_makes_it
+
+            cluster.siblings.as_each_makes_it = as_each_makes_it
     cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
@@ -236,14 +240,6 @@ class Completed(NamedTuple):
     suspended: list[Suspended]
     policies: list[OutsidePolicy]
     texts: Mapping[str, bytes]  # by `key_of`, the manifests of the change
-
-
-def _as_each_policy_makes_it(objects: Sequence[Object], pod: Pod) -> Iterable[Pod]:
-    if not any(isinstance(obj, MutatingAdmissionPolicy) for obj in objects):
-        return ()
-    from ..admission.policy.policy_plugins import as_each_makes_it  # few clusters have policies
-
-    return as_each_makes_it(objects, pod)
 
 
 def refuse_objects(
@@ -295,6 +291,7 @@ def complete(
     names, classes = _taken(around.named), priority_classes([*around.classes, *listed])
     refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
 
+    @cache
     def gates() -> FeatureGates:
         return refusals.gates(_told(listed, places, refusals))
 

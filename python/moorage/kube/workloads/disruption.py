@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.grouped import grouped
 
-from ..model.meta import Object, OwnerReference, share
+from ..model.meta import LabelSelector, Object, OwnerReference, by_label, selected_labels, share
 from ..model.pod import Pod
 from ..model.policy import ALWAYS_ALLOW, NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from ..model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -23,14 +24,32 @@ SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
 FindWorkload: TypeAlias = Callable[[str, str, str], Scalable | None]
 
 
+T = TypeVar("T", bound=Object)
+
+
+class LabelledObjects(Generic[T]):
+    """Objects with an index of labels."""
+
+    def __init__(self, objects: Iterable[T]) -> None:
+        self._by_label = grouped((label, obj) for obj in objects for label in by_label(obj))
+
+    def selected(self, namespace: str, selector: LabelSelector | None) -> list[T]:
+        """Return the objects of a namespace that a selector matches."""
+        matches = LabelSelectorMatcher(selector).matches
+        labels = selected_labels(namespace, selector)
+        labelled = (obj for label in labels for obj in self._by_label.get(label, ()))
+        return [obj for obj in labelled if matches(obj.metadata.labels)]
+
+
 class BudgetSelectors:
     """Finds the budgets that select a pod."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        self._of_namespace: dict[str, list[tuple[PodDisruptionBudget, LabelSelectorMatcher]]] = {}
-        for budget in budgets:
-            entry = budget, LabelSelectorMatcher(budget.spec.selector)
-            self._of_namespace.setdefault(budget.namespace, []).append(entry)
+        self._by_label = grouped(
+            (label, (at, budget, LabelSelectorMatcher(budget.spec.selector)))
+            for at, budget in enumerate(budgets)
+            for label in selected_labels(budget.namespace, budget.spec.selector)
+        )
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets of a pod's namespace whose selector matches it.
@@ -40,11 +59,14 @@ class BudgetSelectors:
         list of PodDisruptionBudget
             In the order in which they were given.
         """
-        return [
-            budget
-            for budget, matcher in self._of_namespace.get(pod.namespace, ())
-            if matcher.matches(pod.metadata.labels)
-        ]
+        labels = pod.metadata.labels
+        selecting = {
+            at: budget
+            for label in by_label(pod)
+            for at, budget, matcher in self._by_label.get(label, ())
+            if matcher.matches(labels)
+        }
+        return [selecting[at] for at in sorted(selecting)]
 
     def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets that forbid the eviction of a pod as they are: several of one pod, or one that
@@ -105,15 +127,22 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
     cluster : Cluster
         The cluster: its pods, finished ones included, and its workloads in `others` are read.
     """
-    matcher = LabelSelectorMatcher(budget.spec.selector)
-    pods = [
-        pod
-        for pod in (*cluster.pods, *cluster.finished)
-        if pod.namespace == budget.namespace and matcher.matches(pod.metadata.labels)
-    ]
+    return _statuses_in(cluster)(budget)
+
+
+def _statuses_in(cluster: Cluster) -> Callable[[PodDisruptionBudget], PodDisruptionBudgetStatus]:
+    """Return what computes the status of each budget of a cluster; see `disruption_status`."""
+    pods = LabelledObjects((*cluster.pods, *cluster.finished))
     scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
-    status = status_of(budget, pods, lambda kind, namespace, name: scales.get((kind, namespace, name)))
-    return status or PodDisruptionBudgetStatus()
+
+    def find(kind: str, namespace: str, name: str) -> Scalable | None:
+        return scales.get((kind, namespace, name))
+
+    def status(budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
+        own = pods.selected(budget.namespace, budget.spec.selector)
+        return status_of(budget, own, find) or PodDisruptionBudgetStatus()
+
+    return status
 
 
 def status_of(
@@ -157,11 +186,13 @@ def with_statuses(cluster: Cluster) -> list[Object]:
     cluster : Cluster
         With the pods that were there.
     """
+    lacks = [isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS for obj in cluster.others]
+    if not any(lacks):
+        return [*cluster.others]
+    status = _statuses_in(cluster)
     return [
-        replace(obj, status=disruption_status(obj, cluster))
-        if isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS
-        else obj
-        for obj in cluster.others
+        replace(obj, status=status(obj)) if isinstance(obj, PodDisruptionBudget) and lacking else obj
+        for obj, lacking in zip(cluster.others, lacks, strict=True)
     ]
 
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
-from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import examples, first_of, shorten
 from moorage.grouped import grouped
 from moorage.notes import RoutineNote, reworded
@@ -37,6 +36,7 @@ from ..model.workload import (
     StatefulSet,
 )
 from .daemon_pods import PRESSURES, pinned_by, why_on_no_node
+from .disruption import LabelledObjects
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
 from .revisions import REVISION_LABEL, Mark, template_mark, update_revision
@@ -459,17 +459,14 @@ def _selecting_nothing(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
     templates = [(obj, _template(obj)) for obj in cluster.others if isinstance(obj, _MAKERS)]
 
     @cache
-    def labels() -> dict[str, set[frozenset[tuple[str, str]]]]:
-        by_namespace: dict[str, set[frozenset[tuple[str, str]]]] = defaultdict(set)
-        for pod in (*cluster.pods, *cluster.finished):
-            by_namespace[pod.namespace].add(frozenset(pod.metadata.labels.items()))
-        for obj, template in templates:
-            by_namespace[obj.namespace].add(frozenset(template.metadata.labels.items()))
-        return by_namespace
+    def labelled() -> LabelledObjects[Object]:
+        future = (
+            Pod(metadata=replace(template.metadata, namespace=obj.namespace)) for obj, template in templates
+        )
+        return LabelledObjects((*cluster.pods, *cluster.finished, *future))
 
     def matches_none(namespace: str, selector: LabelSelector) -> bool:
-        matcher = LabelSelectorMatcher(selector)
-        return not any(matcher.matches(dict(its)) for its in labels()[namespace])
+        return not labelled().selected(namespace, selector)
 
     for obj in cluster.others:
         about = Workload(obj.namespace, obj.kind, obj.name)

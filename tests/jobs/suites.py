@@ -155,9 +155,9 @@ def machine() -> None:
     python(*PARALLEL, "-m", "slow", "tests/scheduler", "tests/explain")
 
 
-@job("10 min", nightly=True)
+@job("30 min", nightly=True)
 def leaks() -> None:
-    """Each operation 100,000 times, and a million pods that come and go, in flat memory"""
+    """Each operation 100,000 times, verbs 200,000, and a million pods that come and go, in flat memory"""
     python(*PARALLEL, "-m", "slow", "tests/leaks")
 
 

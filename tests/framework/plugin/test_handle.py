@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind
+from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind, handle
 from tests.framework.make import NoClient
 from tests.make import pod
 
@@ -35,6 +35,19 @@ def test_equal_events_of_objects_are_events_of_each() -> None:
     assert left.events == many.events
     left.undo(saved)
     assert [event.note for event in left.events] == ["before"]
+
+
+def test_the_last_events_are_kept_and_an_undo_has_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "MOST_EVENTS", 2)
+    recorder, numbers = EventRecorder(), [f"{number}" for number in range(9)]
+    for number in numbers[:3]:
+        recorder.event(pod("p"), "Normal", "R", "A", number)
+    saved = recorder.save()
+    for number in numbers[3:]:
+        recorder.event(pod("p"), "Normal", "R", "A", number)
+    assert [event.note for event in recorder.events] == numbers[-3:]
+    recorder.undo(saved)
+    assert [event.note for event in recorder.events] == numbers[:3]
 
 
 def test_one_worker_keeps_the_order() -> None:

@@ -332,8 +332,12 @@ class AlikeEvents(NamedTuple):
     note: str
 
 
+MOST_EVENTS = 1 << 14
+"""Recorded events, or runs of alike ones, that are kept; twice as many before the older half goes."""
+
+
 class EventRecorder:
-    """Records events in order."""
+    """Records the last events in order."""
 
     def __init__(self) -> None:
         self._recorded: list[Event | AlikeEvents] = []
@@ -349,17 +353,23 @@ class EventRecorder:
                 events += (Event(regarding, *recorded[1:]) for regarding in recorded.regarding)
         return events
 
-    def save(self) -> int:
+    def save(self) -> object:
         """Return a mark of what is recorded, for `undo`."""
-        return len(self._recorded)
+        return self._recorded, len(self._recorded)
 
-    def undo(self, saved: int) -> None:
+    def undo(self, saved: Any) -> None:
         """Drop the events recorded since `save`."""
-        del self._recorded[saved:]
+        self._recorded, recorded = saved
+        del self._recorded[recorded:]
 
     def copy_from(self, other: EventRecorder) -> None:
         """Take the events of another recorder."""
         self._recorded = other._recorded.copy()
+
+    def _record(self, recorded: Event | AlikeEvents) -> None:
+        if len(self._recorded) >= 2 * MOST_EVENTS:
+            self._recorded = self._recorded[-MOST_EVENTS:]  # a new list, as `undo` may restore the other
+        self._recorded.append(recorded)
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event.
@@ -373,13 +383,13 @@ class EventRecorder:
         note : str
             Description, truncated to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
         """
-        self._recorded.append(Event(regarding, type, reason, action, truncated(note)))
+        self._record(Event(regarding, type, reason, action, truncated(note)))
 
     def event_of_each(
         self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
     ) -> None:
         """Record an event of each of some objects, which are not read before the events are; see `event`."""
-        self._recorded.append(AlikeEvents(regarding, type, reason, action, truncated(note)))
+        self._record(AlikeEvents(regarding, type, reason, action, truncated(note)))
 
 
 def truncated(note: str) -> str:

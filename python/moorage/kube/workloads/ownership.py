@@ -272,6 +272,9 @@ def _workload(namespace: str, owner: OwnerReference) -> Workload:
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
 
+_MOST = 1 << 14  # workloads come and go
+
+
 class Workloads:
     """Finds the workloads of pods.
 
@@ -286,8 +289,7 @@ class Workloads:
         self._controllers = {
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
-        self._of_controller: dict[tuple[Workload, str], Workload] = {}
-        self._of_pods: dict[tuple[str, ...], Workload] = {}
+        self.top, self._of_owner = lru_cache(_MOST)(self._top), lru_cache(_MOST)(self._find)
 
     def of(self, pod: Pod) -> Workload:
         """Return the workload of a pod."""
@@ -295,28 +297,14 @@ class Workloads:
         owner, template = meta.controller(), meta.labels.get(HASH_LABEL, "")
         if owner is None:
             return Workload(meta.namespace, "Pod", meta.name)
-        key = meta.namespace, owner.kind, owner.name, owner.api_version, template
-        workload = self._of_pods.get(key)
-        if workload is None:
-            workload = self._of_pods[key] = self.top(_workload(meta.namespace, owner), template)
-        return workload
+        return self._of_owner(meta.namespace, owner, template)
 
-    def top(self, controller: Workload, template: str) -> Workload:
-        """Return the workload of the pods of a controller.
-
-        Parameters
-        ----------
-        template : str
-            The label ``pod-template-hash`` of the pods.
-        """
-        key = controller, template
-        workload = self._of_controller.get(key)
-        if workload is None:
-            workload = self._of_controller[key] = self._top(*key)
-        return workload
+    def _find(self, namespace: str, owner: OwnerReference, template: str) -> Workload:
+        return self.top(_workload(namespace, owner), template)
 
     def _top(self, workload: Workload, template: str) -> Workload:
-        """Return the last controller of a chain that begins with the controller of a pod."""
+        """Return the last controller of a chain that begins with the controller of a pod, whose label
+        ``pod-template-hash`` is given; `top` remembers it."""
         namespace, kind, name, _ = workload
         if workload not in self._controllers and kind == "ReplicaSet" and template:
             deployment = name.removesuffix(f"-{template}")

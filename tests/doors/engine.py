@@ -243,10 +243,10 @@ from moorage.engine.extenders.http_extender import make_extenders as make_extend
 
 # Interfaces of today, beside earlier ones; kinds of events, gone through.
 from moorage.engine.framework import events as events
-from moorage.engine.framework import interface as interface
 
 # Scores and statuses of PreemptHandle, and one that is built another way.
 from moorage.engine.framework import handle as handle
+from moorage.engine.framework import interface as interface
 from moorage.engine.framework import preempt_handle as preempt_handle
 from moorage.engine.framework.configuration import POINTS as POINTS
 

@@ -12,7 +12,6 @@ from moorage.controllers.api_server import server_of
 from moorage.controllers.cluster_controllers import KINDS
 from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.resource_claim_controller import ResourceClaimController
-from moorage.controllers.saved_fields import SavedFields
 from moorage.controllers.volume_operations import ControllerParameters
 from moorage.controllers.volume_plugins import DriverTopology, InMemoryProvisioner, StorageCapacities
 from moorage.engine.framework.plugin_registry import Registry
@@ -29,6 +28,7 @@ from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTempl
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, ObjectStore, find_object
+from moorage.store.saved_fields import SavedFields
 
 from .apply_objects import write_objects
 
@@ -165,7 +165,7 @@ class SimulatedController:
         self._time.now, self._ahead = other._time.now, other._ahead
         for name, plugin in other._plugins.items():
             self._plugins[name] = self._new_plugin(name)
-            self._plugins[name].undo(plugin.save())
+            self._plugins[name].copy_from(plugin)
         if other._controller is not None:
             controller = self._make_controller(other._provisioners)
             controller.copy_from(other._controller)
@@ -293,10 +293,6 @@ class ExternalController(SavedFields):
         self._clock = clock
         self._reached = 0.0 if clock is None else clock()
         self.can_wait = wait is not None
-
-    def copy_from(self, other: ExternalController) -> None:
-        """Take the time of another controller."""
-        self._reached = other._reached
 
     def now(self) -> float:
         """Return the time in seconds: that of the clock, but at least the time that waiting has reached."""

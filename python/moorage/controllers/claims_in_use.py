@@ -25,9 +25,9 @@ from moorage.kube.workloads.input_facts import as_starting
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
+from moorage.store.saved_fields import SavedFields
 
 from .kubelets import OUT_OF_SERVICE, Kubelets
-from .saved_fields import SavedFields
 
 # ---- claim protection --------------------------------------------------------------------------------------
 #

@@ -62,6 +62,7 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, Ob
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 from moorage.store.protocol import overwrite
+from moorage.store.saved_fields import SavedFields
 
 from .availability import AWAITING, Availability, AwaitedPod, Rollout, TimesOf, awaited_pods, refused_pods
 from .claims_in_use import AttachDetachController, ClaimProtection
@@ -70,7 +71,6 @@ from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
-from .saved_fields import SavedFields
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -238,6 +238,7 @@ class ClusterControllers(SavedFields):
         """Restore the state of `save`."""
         super().undo(saved)
         self.daemon_sets.forget_rollouts()
+        self.control.begin_round()  # quotas count other pods
 
     # ---- what informers report -----------------------------------------------------------------------------
 

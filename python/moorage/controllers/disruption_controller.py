@@ -15,8 +15,7 @@ from moorage.kube.workloads.disruption import SCALABLE, Scalable, status_of
 from moorage.kube.workloads.ownership import is_healthy
 from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectClient
 from moorage.store.protocol import overwrite
-
-from .saved_fields import SavedFields
+from moorage.store.saved_fields import SavedFields
 
 LABEL = "label"
 

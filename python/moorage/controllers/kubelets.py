@@ -23,10 +23,10 @@ from moorage.kube.workloads.ownership import (
 )
 from moorage.store import Indexer, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
+from moorage.store.saved_fields import SavedFields
 
 from .api_server import server_of
 from .availability import TimesOf
-from .saved_fields import SavedFields
 
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""

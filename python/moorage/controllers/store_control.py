@@ -61,9 +61,9 @@ from moorage.store import (
 )
 from moorage.store.deletion import tell_why
 from moorage.store.protocol import overwrite
+from moorage.store.saved_fields import SavedFields
 
 from .api_server import POLICIES, admission_of, server_of
-from .saved_fields import SavedFields
 
 # ---- owner index -------------------------------------------------------------------------------------------
 #

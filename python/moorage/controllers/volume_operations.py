@@ -47,8 +47,8 @@ from moorage.store import (
     find_object,
 )
 from moorage.store.indexer import by_namespace
+from moorage.store.saved_fields import SavedFields
 
-from .saved_fields import SavedFields
 from .volume_plugins import (
     DeletableVolumePlugin,
     ProvisionableVolumePlugin,

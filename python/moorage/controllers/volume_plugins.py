@@ -41,8 +41,7 @@ from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
 from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.protocol import overwrite
-
-from .saved_fields import SavedFields
+from moorage.store.saved_fields import SavedFields
 
 logger = logging.getLogger("moorage.volume")
 

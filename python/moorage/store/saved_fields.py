@@ -1,9 +1,9 @@
-"""State of a controller that can be saved, and restored any number of times."""
+"""State that can be saved, restored any number of times, and taken over by a fork."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class SavedFields:
@@ -30,3 +30,7 @@ class SavedFields:
                 part.undo(value)
             else:
                 setattr(self, name, copy(value))
+
+    def copy_from(self, other: Self) -> None:
+        """Take the state of another one, of whose store this one's is a clone."""
+        self.undo(other.save())

@@ -28,7 +28,7 @@ from .autoscaler_protocol import AutoscalerSettings
 from .hourly_cost import HourlyCost
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
-from .karpenter.disruption_candidates import consolidate_after, young_nodes
+from .karpenter.disruption_candidates import consolidate_after, is_outside_windows, young_nodes
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_validation import is_reschedulable
@@ -346,7 +346,13 @@ def consolidate(
         while (command := results[-1].command) is not None and len(rounds.steps) < most:
             if results[-1].is_late:
                 notes += (_too_late(results[-1], len(rounds.steps) + 1),)
-            rounds.take(results[-1].method, command)
+            method, moment = results[-1].method, rounds.karpenter.now or 0.0
+            for pool in {each.pool.name: each.pool for each in command.candidates}.values():
+                text = f"No budget of NodePool {pool.name} limits {method.reason} at that time"
+                text += ": one with a schedule limits only while its window lasts."
+                if is_outside_windows(pool, method.reason, moment) and text not in notes:
+                    notes += (text,)
+            rounds.take(method, command)
             if once:
                 break
             results = rounds.results()

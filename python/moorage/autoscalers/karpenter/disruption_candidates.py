@@ -469,6 +469,13 @@ def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> i
     return allowed
 
 
+def is_outside_windows(pool: NodePool, reason: str, now: float) -> bool:
+    """Whether a budget about a reason has a schedule, and none limits it now (seconds since 1970)."""
+    about = [each for each in pool.spec.disruption.budgets or () if reason in (each.reasons or (reason,))]
+    has_window = any(each.schedule is not None for each in about)
+    return has_window and allowed_by_budgets(pool, 1, reason, now) == UNLIMITED
+
+
 def next_change(pool: NodePool, now: float) -> float:
     """When a budget with a schedule may begin or cease to hold, within a year; infinite without any."""
     times = [inf]

@@ -244,6 +244,14 @@ def objects() -> Counter[type]:
     return Counter(kind for kind in ours if kind.__module__ != PodSpec.__module__ or kind is Pod)
 
 
+def test_when_pods_were_ready_is_forgotten_with_them() -> None:
+    stream = Stream(evict)
+    stream.run(8)
+    assert stream.made.controllers is not None
+    ready = stream.made.controllers.availability._ready
+    assert 0 < len(ready) <= len(stream.made.client.list(Pod)[0])
+
+
 def test_each_verb_is_here() -> None:
     public = {name for name in vars(ClusterChanges) if not name.startswith("_")}
     assert public == {*BY_ANOTHER_NAME, *VERBS} - {"release", "fails", "preempts", "undo", "fork"}

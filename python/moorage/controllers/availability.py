@@ -90,6 +90,10 @@ class Availability(SavedFields):
         times = self._times(pod)
         self._ready[pod.metadata.uid] = self.now() + times.start + times.ready
 
+    def forget(self, pod: Pod) -> None:
+        """Forget a pod that is gone."""
+        self._ready.pop(pod.metadata.uid, None)
+
     def of(self, min_ready_seconds: int) -> AvailablePods:
         """Return a predicate for the pods of a workload."""
         return AvailablePods(self.now(), min_ready_seconds, self._ready)

@@ -769,6 +769,7 @@ class PodWatcher:
     def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
         pod = last_state(obj)
+        self._controllers.availability.forget(pod)
         self._controllers.note_owner(pod)
         self._controllers.note_lost_pod(pod)
         self._controllers.daemon_sets.note_pod(pod)

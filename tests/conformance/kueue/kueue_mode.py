@@ -19,8 +19,8 @@ _CYCLES = 30
 
 
 def is_kueue(vector: Json) -> bool:
-    """Whether a line is one of these."""
-    return {"plays", "undetermined", "variants"} <= vector.keys()
+    """Whether a line is one of these; Karpenter's have plays and variants, too, but no configuration."""
+    return {"plays", "undetermined", "variants"} <= vector.keys() and "config" in vector["scenario"]
 
 
 def check(vector: Json, most: int) -> Iterator[str]:

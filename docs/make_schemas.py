@@ -41,6 +41,7 @@ ANSWERS = {
         "moorage.answers.nodes.pod_use:WorkloadsDocument",
         "moorage.answers.nodes.device_use:DevicesDocument",
     ],
+    "lint": ["moorage.answers.findings.finding_list:FindingsDocument"],
     "plan": [
         "moorage.answers.new_nodes:NodesNeededDocument",
         "moorage.answers.node_emptying:EmptyingPlanDocument",
@@ -54,7 +55,7 @@ ANSWERS = {
     "sweep": ["moorage.sim.sweep_result:SweepDocument"],
 }
 """The Structs of the answers of each command."""
-READS_CLUSTERS = ("capacity", "nodes", "plan", "explain")
+READS_CLUSTERS = ("capacity", "nodes", "lint", "plan", "explain")
 """The commands that print the fields of `AboutInput` after those of the answer."""
 
 

@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
 from moorage.controllers.resource_claim_controller import ResourceClaimController
+from moorage.engine.framework.extension_points import PreFilterRun
 from moorage.engine.framework.interface import Code, FilterPlugin
-from moorage.engine.framework.status import Status
+from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
+from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.resource_claims import ResourceClaimTemplate
@@ -30,6 +32,16 @@ from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_
 
 INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
 """Labels by which controllers number pods that are alike otherwise."""
+
+
+def begin_cycle(engine: Engine, pod: Pod) -> tuple[CycleState, PreFilterRun]:
+    """Begin a cycle for a pod, up to PreFilter."""
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    engine.begin_search(state, pod, ran)
+    return state, ran
+
 
 # ---- templates: what is left of a pod when it is asked for more of its kind --------------------------------
 

@@ -18,7 +18,7 @@ from moorage.kube.read.files import STDIN
 
 from .app import app
 
-ASKED = ("check", "explain", "capacity", "nodes", "plan", "compare", "simulate")
+ASKED = ("check", "explain", "capacity", "nodes", "lint", "plan", "compare", "simulate")
 """The commands whose questions are answered; of a group its commands."""
 OF_INPUT = frozenset(("files", "recursive", "kubeconfig", "context", "in_cluster", "synthetic"))
 """Parameters that say which cluster is asked about. Of a twin it is always its own."""

@@ -21,8 +21,8 @@ from moorage.kube.model.storage import (
     VolumeAttachmentSpec,
 )
 from moorage.kube.releases import Release
-from moorage.kube.workloads.input_facts import as_starting
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
+from moorage.kube.workloads.readiness import as_starting
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields

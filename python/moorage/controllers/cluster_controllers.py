@@ -46,7 +46,6 @@ from moorage.kube.workloads.deployment_rollout import (
     next_children,
 )
 from moorage.kube.workloads.disruption import SCALABLE
-from moorage.kube.workloads.input_facts import is_coming, progressing, unready_templates
 from moorage.kube.workloads.job_state import why_no_more
 from moorage.kube.workloads.kind_table import replacement
 from moorage.kube.workloads.missing_pods import create_missing, written_revision
@@ -57,6 +56,7 @@ from moorage.kube.workloads.ownership import (
     is_healthy,
     refers_to,
 )
+from moorage.kube.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.kube.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 from moorage.store.errors import is_namespaced

@@ -13,7 +13,6 @@ from moorage.kube.model.meta import with_condition
 from moorage.kube.model.node import Node, Taint
 from moorage.kube.model.pod import Pod, disruption_condition
 from moorage.kube.read.object_defaults import GRACE_PERIOD, UNREACHABLE
-from moorage.kube.workloads.input_facts import is_starting
 from moorage.kube.workloads.ownership import (
     DELETE_DEPENDENTS,
     FINISHED,
@@ -21,6 +20,7 @@ from moorage.kube.workloads.ownership import (
     is_active,
     is_healthy,
 )
+from moorage.kube.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields

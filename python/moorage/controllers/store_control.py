@@ -39,7 +39,6 @@ from moorage.kube.model.workload import (
     Service,
 )
 from moorage.kube.workloads.daemon_pods import node_of
-from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import (
     FINISHED,
     Workloads,
@@ -49,6 +48,7 @@ from moorage.kube.workloads.ownership import (
     is_active,
     is_healthy,
 )
+from moorage.kube.workloads.readiness import with_readiness
 from moorage.kube.workloads.revisions import Mark
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.store import (

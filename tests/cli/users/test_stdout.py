@@ -30,6 +30,7 @@ COMMANDS = {
     "demo": ["--folder", "{folder}"],
     "dump": NOWHERE,
     "explain": ["--all-pending", *SHOP, "-o", "json"],
+    "lint": [*SHOP, "-o", "json"],
     "nodes": [*SHOP, "-o", "json"],
     "plan bound": [*SHOP, "--pod", "deploy/shop/web=40", "-o", "json"],
     "plan consolidate": [*KARPENTER, "-o", "json"],

@@ -52,7 +52,7 @@ from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
-from ..asked_pods import without_number
+from ..asked_pods import begin_cycle, without_number
 from .examine_preemption import examine_preemption
 from .pod_claims import ClaimExplanation, PodClaims
 
@@ -128,11 +128,7 @@ class Probe:
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle for a pod, up to PreFilter."""
-        state = self.engine.framework.new_state(pod)
-        self.engine.begin_cycle(state.target)
-        ran = self.engine.framework.run_pre_filter_plugins(state, pod)
-        self.engine.begin_search(state, pod, ran)
-        return state, ran
+        return begin_cycle(self.engine, pod)
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:
         """Find the feasible nodes of a pod by all filters of the profile.

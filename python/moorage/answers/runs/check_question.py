@@ -16,8 +16,9 @@ from moorage.kube import Cluster, Job
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import RELEASES
 from moorage.kube.workloads.expand_kinds import suspended_names
-from moorage.kube.workloads.input_facts import told_facts
 
+from ..findings.finding import told_facts
+from ..findings.placements import told_by_run
 from ..scheduler import Scheduler
 from .check_answer import CheckAnswer
 from .gate import Attempts, Compared, Verdict, differing_times, judge, removed_pods, rests_on
@@ -161,7 +162,8 @@ class CheckQuestion:
             verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
         warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
         warnings += self._not_checked(done.scheduler, verdict)
-        return CheckAnswer(done, verdict, removed, warnings, told_facts(done.setup.loaded.facts))
+        facts = told_facts([*told_by_run(done), *done.setup.loaded.facts])
+        return CheckAnswer(done, verdict, removed, warnings, facts)
 
     def _not_checked(self, scheduler: Scheduler, verdict: Verdict) -> Iterator[str]:
         """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""

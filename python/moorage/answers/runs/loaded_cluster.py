@@ -28,12 +28,13 @@ from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.read.read_objects import Listed
 from moorage.kube.releases import FeatureGates, changed_gates, selected_gates
-from moorage.kube.workloads.input_facts import InputFact, input_facts
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 
+from ..findings.finding import Finding
+from ..findings.told_findings import told_findings
 from ..scheduler import Scheduler
 
 T = TypeVar("T", bound=Object)
@@ -291,9 +292,9 @@ class LoadedCluster:
         return with_objects(self._whole, self.scheduler.client)
 
     @cached_property
-    def facts(self) -> list[InputFact]:
+    def facts(self) -> list[Finding]:
         """What the objects of the cluster, and of what has changed it, say of themselves."""
-        return input_facts(self._whole)
+        return told_findings(self._whole)
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:

@@ -17,10 +17,11 @@ from moorage.grouped import by_count
 from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
-from moorage.kube.workloads.input_facts import told_facts
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import of_kinds, with_notes
 
+from ..findings.finding import told_facts
+from ..findings.placements import told_by_run
 from ..nodes.measured_use import forget_metrics
 from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
@@ -232,7 +233,8 @@ def simulation_answer(
     if stages is not None:
         stages()
     shown = None if is_shown is None else [each for each in done.outcomes if is_shown(each.pod)]
-    return SimulationAnswer(done, shown, [*done.warnings()], told_facts(setup.loaded.facts))
+    facts = told_facts([*told_by_run(done), *setup.loaded.facts])
+    return SimulationAnswer(done, shown, [*done.warnings()], facts)
 
 
 def _pod_row(outcome: PodOutcome) -> OutcomeRow:

@@ -256,8 +256,8 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         rows, of_prices = _rows(scheduler, of, selector, options)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
+    from moorage.answers.findings.finding import told_facts
     from moorage.kube import Pod
-    from moorage.kube.workloads.input_facts import told_facts
 
     facts = told_facts(setup.loaded.facts, ())
     pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]

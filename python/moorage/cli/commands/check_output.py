@@ -52,7 +52,7 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         return
     if form in ("junit", "github"):
         with ignore_broken_pipe():
-            print(_ci_text(form, verdict), end="")
+            print(_verdict_report(form, verdict), end="")
         return
 
     tables = {} if form == "csv" else answer.tables(form == "wide")
@@ -140,22 +140,33 @@ def _why(verdict: Verdict) -> str:
     return next((case.why for case in cases if case.counts and case.why), "")
 
 
-def _ci_text(form: str, verdict: Verdict) -> str:
-    """Return the answer of the gate for a CI system.
+def _verdict_report(form: str, verdict: Verdict) -> str:
+    """Return the answer of the gate for a CI system."""
+    cases, compared = [*_finding_cases(verdict), *_loss_cases(verdict)], [*compared_lines(verdict)]
+    passed = "every pod has a node" if verdict.is_about_pods else NOT_CHECKED
+    if form == "github" and verdict.compared.scale_up is not None and len(cases) > COMMENT_ROWS:
+        compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
+        cases = cases[:COMMENT_ROWS]
+    return ci_report(form, "moorage check", cases, compared, passed)
+
+
+def ci_report(form: str, name: str, cases: list[Case], compared: list[str], passed: str) -> str:
+    """Return an answer for a CI system.
 
     Parameters
     ----------
     form : {"junit", "github"}
         A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
+    name : str
+        Of the command.
+    passed : str
+        What there is to say without a case.
     """
-    cases, compared = [*_finding_cases(verdict), *_loss_cases(verdict)], [*compared_lines(verdict)]
-    passed = "every pod has a node" if verdict.is_about_pods else NOT_CHECKED
     if form == "junit":
-        return _junit(cases, compared, passed)
-    if verdict.compared.scale_up is not None and len(cases) > COMMENT_ROWS:
-        compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
-        cases = cases[:COMMENT_ROWS]
-    return _github(cases, compared if cases else [passed, *compared])
+        return _junit(name, cases, compared, passed)
+    lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
+    notices = compared if cases else [passed, *compared]
+    return "".join([*lines, *(notice("notice", name, line) for line in notices)])
 
 
 def _finding_cases(verdict: Verdict) -> Iterator[Case]:
@@ -202,7 +213,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
 
 
-def _junit(cases: list[Case], compared: list[str], passed: str) -> str:
+def _junit(name: str, cases: list[Case], compared: list[str], passed: str) -> str:
     """Return a report of one suite; each case that counts is a failure, the others are skipped. What was
     compared are its properties."""
     from xml.etree import ElementTree
@@ -210,23 +221,17 @@ def _junit(cases: list[Case], compared: list[str], passed: str) -> str:
     failures, skipped = sum(case.counts for case in cases), sum(not case.counts for case in cases)
     numbers = {"tests": str(max(len(cases), 1)), "failures": str(failures), "skipped": str(skipped)}
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", {"name": "moorage check", "errors": "0"} | numbers)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": name, "errors": "0"} | numbers)
     properties = ElementTree.SubElement(suite, "properties") if compared else suite
     for line in compared:
         ElementTree.SubElement(properties, "property", {"name": "compared", "value": printable(line)})
     for case in cases:
-        names = {"classname": "moorage check", "name": printable(case.title)}
+        names = {"classname": name, "name": printable(case.title)}
         testcase = ElementTree.SubElement(suite, "testcase", names)
         tag = "failure" if case.counts else "skipped"
         ElementTree.SubElement(testcase, tag, {"message": printable(case.text)})
     if not cases:
-        names = {"classname": "moorage check", "name": passed}
+        names = {"classname": name, "name": passed}
         ElementTree.SubElement(suite, "testcase", names)
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
-
-
-def _github(cases: list[Case], notices: list[str]) -> str:
-    """Return a line for each case and each notice."""
-    lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
-    return "".join([*lines, *(notice("notice", "moorage check", line) for line in notices)])

@@ -184,7 +184,7 @@ def _print_notes(
     setup: SimulationSetup, about: Container[Workload], warnings: list[str], has_basis: bool
 ) -> AboutInput:
     """Print the notes of an answer about workloads, and return what its document says of the input."""
-    from moorage.kube.workloads.input_facts import told_facts
+    from moorage.answers.findings.finding import told_facts
 
     facts = told_facts(setup.loaded.facts, about)
     unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
@@ -332,7 +332,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
 def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
-    from moorage.kube.workloads.input_facts import told_facts
+    from moorage.answers.findings.finding import told_facts
 
     from .nodes_output import write_node
 

@@ -369,13 +369,13 @@ def _answer(
     NodePools make no nodes, unless the question is about them, whether nodes come (`grows`) or go, or new
     nodes are to come first for those that are drained.
     """
+    from moorage.answers.findings.finding import told_facts
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.lacking_pods import with_objects
-    from moorage.kube.workloads.input_facts import told_facts
 
     from .planning_output import write_plan
 

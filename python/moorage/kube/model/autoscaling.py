@@ -21,12 +21,34 @@ class CrossVersionObjectReference(Struct, frozen=True):
     name: Annotated[str, required] = ""
 
 
+class MetricTarget(Struct, frozen=True):
+    """What a metric is to reach."""
+
+    type: str = ""
+
+
+class ResourceMetric(Struct, frozen=True):
+    """The use of a resource by the pods of the target."""
+
+    name: str = ""
+    target: MetricTarget = MetricTarget()
+
+
+class MetricSpec(Struct, frozen=True):
+    """A metric by which an autoscaler scales."""
+
+    type: str = ""
+    resource: ResourceMetric | None = None
+
+
 class HorizontalPodAutoscalerSpec(Struct, frozen=True):
-    """Spec of a HorizontalPodAutoscaler; `min_replicas` None is 1."""
+    """Spec of a HorizontalPodAutoscaler; `min_replicas` None is 1; without metrics it is the used share of
+    requested cpu that counts."""
 
     scale_target_ref: CrossVersionObjectReference = CrossVersionObjectReference()
     min_replicas: Bound = None
     max_replicas: Annotated[Int32, between(0, MAX_PODS)] = 0
+    metrics: tuple[MetricSpec, ...] = ()
 
 
 class HorizontalPodAutoscaler(Object, frozen=True):

@@ -1,0 +1,127 @@
+"""All findings about a cluster, as a list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Literal
+
+from moorage.cluster.lacking_pods import with_objects
+from moorage.document import Count, Document
+from moorage.errors import number_of
+from moorage.grouped import grouped
+from moorage.kube import Node
+
+from ..runs.simulation import Simulation
+from ..text_tables import PrintedTable
+from . import placements, risks, selectors
+from .finding import Finding, Ground
+from .rules import LEVELS, RULES
+from .told_findings import told_findings
+
+_RANKS = [*RULES]
+_LISTED = (
+    risks.blocking_budgets,
+    risks.held_claims,
+    risks.in_one_domain,
+    risks.missing_devices,
+    risks.released_volumes,
+    risks.single_replicas,
+    risks.without_controller,
+    risks.without_requests,
+    selectors.daemons_without_nodes,
+)
+"""About objects; answers do not tell them."""
+
+
+def all_findings(done: Simulation) -> list[Finding]:
+    """Return all findings, the worst first, and of those of one rule those of most pods."""
+    loaded, client = done.setup.loaded, done.scheduler.client
+    cluster, told = loaded.completed, loaded.facts
+    if done.setup.changes:
+        cluster = replace(with_objects(cluster, client), nodes=client.list(Node)[0])
+        told = told_findings(cluster)
+    ground = Ground(cluster)
+    found = [
+        *told,
+        *chain.from_iterable(function(ground) for function in _LISTED),
+        *placements.waiting_pods(done),
+        *placements.not_scheduled(done),
+        *placements.on_wrong_system(done, [*done.outcomes, *done.bound]),
+        *placements.tainted_devices(done),
+        *placements.broken_spreads(done),
+        *placements.stopped_rollouts(done),
+    ]
+    return sorted(dict.fromkeys(found), key=lambda each: (_RANKS.index(each.rule), -each.pods, each.obj))
+
+
+class ListedFinding(Document, frozen=True):
+    """Something that is wrong with one object."""
+
+    level: Literal["error", "warning", "info"]
+    """error: it does not work now; warning: it will not at the next drain, rollout or failure; info: a hint,
+    as it may be meant."""
+    rule: str
+    namespace: str
+    object: str
+    """As kubectl names it, such as ``deployment/web``."""
+    text: str
+    pods: Count
+    """How many pods it is about; 0 where that is not counted."""
+    command: str
+    """What shows more."""
+
+
+class FindingsDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage lint``."""
+
+    api_version: Literal["lint.moorage.dev/v1"] = "lint.moorage.dev/v1"
+    kind: Literal["Lint"] = "Lint"
+    counts: dict[str, Count]
+    """By level."""
+    items: Sequence[ListedFinding]
+
+
+def as_listed(found: Finding, command: str) -> ListedFinding:
+    """Return a finding as documents have it."""
+    of = found.obj.namespace, found.name, str(found.text), found.pods
+    level: Any = RULES[found.rule].level
+    return ListedFinding(level, found.rule, *of, command)
+
+
+def counted(found: Collection[Finding]) -> dict[str, int]:
+    """Return the number of findings by level."""
+    numbers = Counter(RULES[each.rule].level for each in found)
+    return {level: numbers[level] for level in LEVELS}
+
+
+def headline(found: Collection[Finding], is_about_pods: bool) -> str:
+    """Return how many findings there are."""
+    if not found:
+        return "nothing is wrong, as far as the input tells" if is_about_pods else "the input has no pod"
+    names = ("error", "errors"), ("warning", "warnings"), ("hint", "hints")
+    parts = [
+        number_of(number, *name)
+        for number, name in zip(counted(found).values(), names, strict=True)
+        if number
+    ]
+    return ", ".join(parts)
+
+
+def finding_table(found: Sequence[Finding], folds: bool) -> PrintedTable:
+    """Return a row for each finding, or for those of one rule with one text.
+
+    Parameters
+    ----------
+    folds : bool
+        Whether findings alike share a row.
+    """
+    keys = [(each.rule, str(each.text), "" if folds else f"{at}") for at, each in enumerate(found)]
+    rows = []
+    for (rule, text, _), alike in grouped(zip(keys, found, strict=True)).items():
+        first, more = alike[0], f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        name = "/".join(filter(None, (first.obj.namespace, first.name)))
+        rows.append((RULES[rule].level, f"{name}{more}", f"{text} ({rule})"))
+    return PrintedTable(("LEVEL", "OBJECT", "WHAT"), rows)

@@ -34,6 +34,7 @@ COMMANDS = [
     ["check", *EXAMPLES],
     ["check", *GROUPS],
     ["simulate", *GROUPS],
+    ["lint", *EXAMPLES],
     ["nodes", *EXAMPLES],
     ["nodes", *GPU, "--by", "zone"],
     ["nodes", *EXAMPLES, "-n", "pai-gpu"],

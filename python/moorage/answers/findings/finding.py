@@ -13,7 +13,7 @@ from moorage.kube.workloads.missing_pods import MAKERS as _MAKERS
 from moorage.kube.workloads.ownership import Workload, Workloads, is_active
 from moorage.notes import reworded
 
-from .rules import RULES
+from .lint_rules import RULES
 
 T = TypeVar("T", bound=Object)
 _SHORT = {
@@ -26,7 +26,7 @@ _SHORT = {
 """Names of kinds as kubectl has them in short."""
 
 
-class Finding(NamedTuple):
+class LintFinding(NamedTuple):
     """Something that is wrong with one object.
 
     Attributes
@@ -70,9 +70,9 @@ class Finding(NamedTuple):
         return RULES[self.rule].more.format(target=target, kind=kind.lower(), name=name, of=of)
 
 
-def of_workload(rule: str, workload: Workload, text: str, pods: int = 0) -> Finding:
+def of_workload(rule: str, workload: Workload, text: str, pods: int = 0) -> LintFinding:
     """Return a finding about a workload, which answers about it tell."""
-    return Finding(rule, workload, text, workload, pods)
+    return LintFinding(rule, workload, text, workload, pods)
 
 
 class Ground:
@@ -124,7 +124,7 @@ def identity(obj: Object) -> Workload:
 MOST_FACTS = 12
 
 
-def told_facts(findings: Iterable[Finding], about: Container[Workload] | None = None) -> list[str]:
+def told_facts(findings: Iterable[LintFinding], about: Container[Workload] | None = None) -> list[str]:
     """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
 
     Parameters

@@ -16,9 +16,9 @@ from moorage.kube import Node
 
 from ..runs.simulation import Simulation
 from ..text_tables import PrintedTable
-from . import placements, risks, selectors
-from .finding import Finding, Ground
-from .rules import LEVELS, RULES
+from . import placements, risks, selections
+from .finding import Ground, LintFinding
+from .lint_rules import LEVELS, RULES
 from .told_findings import told_findings
 
 _RANKS = [*RULES]
@@ -31,21 +31,21 @@ _LISTED = (
     risks.single_replicas,
     risks.without_controller,
     risks.without_requests,
-    selectors.daemons_without_nodes,
+    selections.daemons_without_nodes,
 )
 """About objects; answers do not tell them."""
 
 
-def all_findings(done: Simulation) -> list[Finding]:
+def all_findings(done: Simulation) -> list[LintFinding]:
     """Return all findings, the worst first, and of those of one rule those of most pods."""
     loaded, client = done.setup.loaded, done.scheduler.client
-    cluster, told = loaded.completed, loaded.facts
+    cluster, facts = loaded.completed, loaded.facts
     if done.setup.changes:
         cluster = replace(with_objects(cluster, client), nodes=client.list(Node)[0])
-        told = told_findings(cluster)
+        facts = told_findings(cluster)
     ground = Ground(cluster)
-    found = [
-        *told,
+    findings = [
+        *facts,
         *chain.from_iterable(function(ground) for function in _LISTED),
         *placements.waiting_pods(done),
         *placements.not_scheduled(done),
@@ -54,7 +54,7 @@ def all_findings(done: Simulation) -> list[Finding]:
         *placements.broken_spreads(done),
         *placements.stopped_rollouts(done),
     ]
-    return sorted(dict.fromkeys(found), key=lambda each: (_RANKS.index(each.rule), -each.pods, each.obj))
+    return sorted(dict.fromkeys(findings), key=lambda each: (_RANKS.index(each.rule), -each.pods, each.obj))
 
 
 class ListedFinding(Document, frozen=True):
@@ -84,33 +84,33 @@ class FindingsDocument(Document, frozen=True, kw_only=True):
     items: Sequence[ListedFinding]
 
 
-def as_listed(found: Finding, command: str) -> ListedFinding:
+def as_listed(finding: LintFinding, command: str) -> ListedFinding:
     """Return a finding as documents have it."""
-    of = found.obj.namespace, found.name, str(found.text), found.pods
-    level: Any = RULES[found.rule].level
-    return ListedFinding(level, found.rule, *of, command)
+    of = finding.obj.namespace, finding.name, str(finding.text), finding.pods
+    level: Any = RULES[finding.rule].level
+    return ListedFinding(level, finding.rule, *of, command)
 
 
-def counted(found: Collection[Finding]) -> dict[str, int]:
+def counted(findings: Collection[LintFinding]) -> dict[str, int]:
     """Return the number of findings by level."""
-    numbers = Counter(RULES[each.rule].level for each in found)
+    numbers = Counter(RULES[each.rule].level for each in findings)
     return {level: numbers[level] for level in LEVELS}
 
 
-def headline(found: Collection[Finding], is_about_pods: bool) -> str:
+def headline(findings: Collection[LintFinding], is_about_pods: bool) -> str:
     """Return how many findings there are."""
-    if not found:
+    if not findings:
         return "nothing is wrong, as far as the input tells" if is_about_pods else "the input has no pod"
     names = ("error", "errors"), ("warning", "warnings"), ("hint", "hints")
     parts = [
         number_of(number, *name)
-        for number, name in zip(counted(found).values(), names, strict=True)
+        for number, name in zip(counted(findings).values(), names, strict=True)
         if number
     ]
     return ", ".join(parts)
 
 
-def finding_table(found: Sequence[Finding], folds: bool) -> PrintedTable:
+def finding_table(findings: Sequence[LintFinding], folds: bool) -> PrintedTable:
     """Return a row for each finding, or for those of one rule with one text.
 
     Parameters
@@ -118,9 +118,9 @@ def finding_table(found: Sequence[Finding], folds: bool) -> PrintedTable:
     folds : bool
         Whether findings alike share a row.
     """
-    keys = [(each.rule, str(each.text), "" if folds else f"{at}") for at, each in enumerate(found)]
+    keys = [(each.rule, str(each.text), "" if folds else f"{at}") for at, each in enumerate(findings)]
     rows = []
-    for (rule, text, _), alike in grouped(zip(keys, found, strict=True)).items():
+    for (rule, text, _), alike in grouped(zip(keys, findings, strict=True)).items():
         first, more = alike[0], f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         name = "/".join(filter(None, (first.obj.namespace, first.name)))
         rows.append((RULES[rule].level, f"{name}{more}", f"{text} ({rule})"))

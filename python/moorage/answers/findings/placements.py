@@ -24,7 +24,7 @@ from ..runs.simulation import (
     Simulation,
     group_outcomes,
 )
-from .finding import Finding, identity, of_workload
+from .finding import LintFinding, identity, of_workload
 
 _EXAMPLES = 3
 _WAITS = frozenset({UNSCHEDULABLE, WAITING, OTHER_SCHEDULER, REFUSED, NOT_STARTED})
@@ -33,7 +33,7 @@ _PATIENCE = 300
 _OS = "kubernetes.io/os"
 
 
-def waiting_pods(done: Simulation) -> Iterator[Finding]:
+def waiting_pods(done: Simulation) -> Iterator[LintFinding]:
     """Yield the pods that find no node, by workload and reason."""
     outcomes = chain.from_iterable(done.lacking.values())
     for group in group_outcomes((each for each in outcomes if each.status in _WAITS), short=True):
@@ -41,7 +41,7 @@ def waiting_pods(done: Simulation) -> Iterator[Finding]:
         yield of_workload("pod-waits", group.workload, text, len(group.outcomes))
 
 
-def not_scheduled(done: Simulation) -> Iterator[Finding]:
+def not_scheduled(done: Simulation) -> Iterator[LintFinding]:
     """Yield the pods of the input that have room, and that no scheduler has placed for minutes."""
     cluster = done.cluster
     came = done.scale_up is not None and done.scale_up.up.nodes
@@ -53,8 +53,8 @@ def not_scheduled(done: Simulation) -> Iterator[Finding]:
     late = [
         outcome
         for outcome in done.outcomes
-        if outcome.status == PLACED and not outcome.victims and outcome.pod.key in done.setup.loaded.pods.read
-        if (created := outcome.pod.metadata.creation_timestamp) and now - seconds(created) > _PATIENCE
+        if outcome.status == PLACED and not outcome.victims
+        if (created := outcome.pod.metadata.creation_timestamp) and 0 < seconds(created) < now - _PATIENCE
     ]
     for workload, outcomes in grouped((each.workload, each) for each in late).items():
         pod = outcomes[0].pod
@@ -67,7 +67,7 @@ def not_scheduled(done: Simulation) -> Iterator[Finding]:
         yield of_workload("not-scheduled", workload, text + why, len(outcomes))
 
 
-def on_wrong_system(done: Simulation, outcomes: Collection[PodOutcome]) -> Iterator[Finding]:
+def on_wrong_system(done: Simulation, outcomes: Collection[PodOutcome]) -> Iterator[LintFinding]:
     """Yield the pods on nodes of an operating system that is not theirs."""
     systems = {node.name: node.metadata.labels.get(_OS, "") for node in done.scheduler.client.list(Node)[0]}
     if {*systems.values()} <= {"", "linux"}:
@@ -92,7 +92,7 @@ def on_wrong_system(done: Simulation, outcomes: Collection[PodOutcome]) -> Itera
         yield of_workload("wrong-os", workload, text, number)
 
 
-def broken_spreads(done: Simulation, workloads: Collection[Workload] | None = None) -> Iterator[Finding]:
+def broken_spreads(done: Simulation, workloads: Collection[Workload] | None = None) -> Iterator[LintFinding]:
     """Yield the workloads whose pods are against their own hard spread constraints.
 
     Parameters
@@ -119,18 +119,17 @@ def broken_spreads(done: Simulation, workloads: Collection[Workload] | None = No
             pods = {name: number for name, (number, _) in domains.by_domain().items()}
             fewest = min(pods.values(), default=0) if len(pods) >= minimum else 0
             if pods and max(pods.values()) - fewest > most:
-                told = first_of(
+                domains_text = first_of(
                     [f"{name} {pods[name]}" for name in sorted(pods, key=lambda each: -pods[each])], 6
                 )
-                text = (
-                    f"its pods are against their own spread, maxSkew {most}: {constraint.topology_key} {told}"
-                )
+                by_domain = f"{constraint.topology_key} {domains_text}"
+                text = f"its pods are against their own spread, maxSkew {most}: {by_domain}"
                 if workload.kind == Deployment.__name__ and not constraint.match_label_keys:
                     text += "; matchLabelKeys: [pod-template-hash] counts those of a rollout alone"
                 yield of_workload("spread-broken", workload, text, sum(pods.values()))
 
 
-def tainted_devices(done: Simulation) -> Iterator[Finding]:
+def tainted_devices(done: Simulation) -> Iterator[LintFinding]:
     """Yield the pods that have devices with a taint by which the cluster evicts them."""
     scheduler = done.scheduler
     claims: list[ResourceClaim] = [
@@ -157,10 +156,10 @@ def tainted_devices(done: Simulation) -> Iterator[Finding]:
             named = ", ".join(f"{taint.key}={taint.value}".rstrip("=") for taint in its)
             text = f"its device {device} has the taint {named}:NoExecute, by which its pods are evicted"
             about = f": {first_of([user.name for user in users], _EXAMPLES)}" if users else ""
-            yield Finding("device-tainted", identity(claim), f"{text}{about}", pods=len(users))
+            yield LintFinding("device-tainted", identity(claim), f"{text}{about}", pods=len(users))
 
 
-def stopped_rollouts(done: Simulation) -> Iterator[Finding]:
+def stopped_rollouts(done: Simulation) -> Iterator[LintFinding]:
     """Yield the Deployments whose next rollout a quota stops, each tried by a restart."""
     scheduler = done.scheduler
     spaces = {quota.namespace for quota in scheduler.client.list(ResourceQuota)[0]}
@@ -185,7 +184,7 @@ def stopped_rollouts(done: Simulation) -> Iterator[Finding]:
             yield of_workload("quota-stops-rollout", workload, text)
 
 
-def told_by_run(done: Simulation) -> Iterator[Finding]:
+def told_by_run(done: Simulation) -> Iterator[LintFinding]:
     """Yield what the answer of a run tells of the pods that it has placed."""
     placed = [outcome for outcome in done.outcomes if outcome.status == PLACED]
     yield from not_scheduled(done)

@@ -18,7 +18,7 @@ from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload
 
 from ..nodes.device_use import MODEL_LABELS
-from .finding import Finding, Ground, identity, of_workload
+from .finding import Ground, LintFinding, identity, of_workload
 
 _EXAMPLES = 3
 _LASTING = frozenset(
@@ -32,7 +32,7 @@ _NO_DEVICES = ("hugepages-", "attachable-volumes-")
 # ---- budgets -----------------------------------------------------------------------------------------------
 
 
-def blocking_budgets(ground: Ground) -> Iterator[Finding]:
+def blocking_budgets(ground: Ground) -> Iterator[LintFinding]:
     """Yield the budgets that allow no eviction, and the workloads whose pods have several."""
     budgets = [*ground.listed(PodDisruptionBudget)]
     selectors, selected = BudgetSelectors(budgets), Counter[str]()
@@ -72,7 +72,7 @@ def _own(ground: Ground) -> Iterator[tuple[Workload, list[Pod]]]:
             yield workload, pods
 
 
-def without_requests(ground: Ground) -> Iterator[Finding]:
+def without_requests(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads whose pods request no cpu or memory."""
     for workload, pods in _own(ground):
         requested = pod_requests(pods[0], resizes=False)
@@ -82,7 +82,7 @@ def without_requests(ground: Ground) -> Iterator[Finding]:
             yield of_workload("no-requests", workload, text, len(pods))
 
 
-def without_controller(ground: Ground) -> Iterator[Finding]:
+def without_controller(ground: Ground) -> Iterator[LintFinding]:
     """Yield the pods that nobody makes anew."""
     for workload, pods in _own(ground):
         if workload.kind == Pod.__name__:
@@ -91,7 +91,7 @@ def without_controller(ground: Ground) -> Iterator[Finding]:
             )
 
 
-def single_replicas(ground: Ground) -> Iterator[Finding]:
+def single_replicas(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads that a drain or the loss of a node stops."""
     for obj in ground.makers:
         if obj.kind in _LASTING and obj.metadata.controller() is None:
@@ -101,7 +101,7 @@ def single_replicas(ground: Ground) -> Iterator[Finding]:
                 yield of_workload("one-replica", ground.top(obj), text, 1)
 
 
-def in_one_domain(ground: Ground) -> Iterator[Finding]:
+def in_one_domain(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads with several pods that are all on one node, or in one zone of several."""
     nodes = {node.name: node for node in ground.cluster.nodes}
     zones = {name: node.metadata.labels.get(ZONE, "") for name, node in nodes.items()}
@@ -122,7 +122,7 @@ def in_one_domain(ground: Ground) -> Iterator[Finding]:
 # ---- claims, volumes and devices ---------------------------------------------------------------------------
 
 
-def held_claims(ground: Ground) -> Iterator[Finding]:
+def held_claims(ground: Ground) -> Iterator[LintFinding]:
     """Yield the claims that are being deleted while pods use them, or whose volume is lost."""
     claims = [
         claim
@@ -141,13 +141,13 @@ def held_claims(ground: Ground) -> Iterator[Finding]:
             text = (
                 f"it is being deleted since {since} and stays while pods use it: {first_of(pods, _EXAMPLES)}"
             )
-            yield Finding("claim-held", identity(claim), text, pods=len(pods))
+            yield LintFinding("claim-held", identity(claim), text, pods=len(pods))
         elif not since:
             text = f"it is Lost: its volume {claim.spec.volume_name} is gone"
-            yield Finding("claim-held", identity(claim), text, pods=len(pods))
+            yield LintFinding("claim-held", identity(claim), text, pods=len(pods))
 
 
-def released_volumes(ground: Ground) -> Iterator[Finding]:
+def released_volumes(ground: Ground) -> Iterator[LintFinding]:
     """Yield the volumes that keep the claim that they had, so that no other takes them."""
     for volume in ground.listed(PersistentVolume):
         claim = volume.spec.claim_ref
@@ -156,10 +156,10 @@ def released_volumes(ground: Ground) -> Iterator[Finding]:
             text = (
                 f"it is Released and names claim {key}, so no other claim takes it while it has spec.claimRef"
             )
-            yield Finding("volume-released", identity(volume), text)
+            yield LintFinding("volume-released", identity(volume), text)
 
 
-def missing_devices(ground: Ground) -> Iterator[Finding]:
+def missing_devices(ground: Ground) -> Iterator[LintFinding]:
     """Yield the nodes whose labels or capacity tell of devices that they do not offer."""
     with_slices = {each.spec.node_name for each in ground.listed(ResourceSlice)}
     for node in ground.cluster.nodes:
@@ -172,13 +172,12 @@ def missing_devices(ground: Ground) -> Iterator[Finding]:
             if "/" in name and not name.startswith(_NO_DEVICES) and str(amount) != "0" and name not in offered
         ]
         if gone:
-            text = (
-                f"it offers none of its {first_of([f'{capacity[name]} {name}' for name in gone], _EXAMPLES)}"
-            )
-            yield Finding("device-missing", identity(node), f"{text}: its device plugin reports none healthy")
+            lost = first_of([f"{capacity[name]} {name}" for name in gone], _EXAMPLES)
+            text = f"it offers none of its {lost}: its device plugin reports none healthy"
+            yield LintFinding("device-missing", identity(node), text)
         elif not offered and node.name not in with_slices:
             for label in _DEVICE_LABELS:
                 if labels.get(label) not in (None, "", "0", "false"):
                     text = f"it has the label {label}={labels[label]} and offers no device"
-                    yield Finding("device-missing", identity(node), text)
+                    yield LintFinding("device-missing", identity(node), text)
                     break

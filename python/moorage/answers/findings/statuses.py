@@ -29,7 +29,7 @@ from moorage.kube.workloads.ownership import Workload, is_active, is_healthy
 from moorage.kube.workloads.readiness import STARTING, is_starting, started, unready
 from moorage.kube.workloads.revisions import REVISION_LABEL, update_revision
 
-from .finding import MAKERS, Finding, Ground, identity, of_workload
+from .finding import MAKERS, Ground, LintFinding, identity, of_workload
 
 _EXAMPLES = 3
 
@@ -41,7 +41,7 @@ def condition_text(condition: Condition) -> str:
     return f"{condition.type} is {condition.status}{since}" + (f": {shorten(why)}" if why else "")
 
 
-def node_conditions(ground: Ground) -> Iterator[Finding]:
+def node_conditions(ground: Ground) -> Iterator[LintFinding]:
     """Yield the nodes that are not ready or short of something."""
     bad = {
         node.name: texts
@@ -58,7 +58,7 @@ def node_conditions(ground: Ground) -> Iterator[Finding]:
         pods = on_node[name]
         on_it = f"; {len(pods)} on it: {examples(pods, _EXAMPLES)}" if pods else ""
         node = Workload("", "Node", name)
-        yield Finding("node-condition", node, f"{', '.join(texts)}{on_it}", pods=len(pods))
+        yield LintFinding("node-condition", node, f"{', '.join(texts)}{on_it}", pods=len(pods))
 
 
 def _is_bad(condition: Condition) -> bool:
@@ -67,7 +67,7 @@ def _is_bad(condition: Condition) -> bool:
     return condition.type == "Ready" and condition.status != "True"
 
 
-def deleted_namespaces(ground: Ground) -> Iterator[Finding]:
+def deleted_namespaces(ground: Ground) -> Iterator[LintFinding]:
     """Yield the namespaces that are being deleted, with their workloads: nobody makes pods there."""
     for space in ground.cluster.namespaces:
         if (since := space.metadata.deletion_timestamp) is not None:
@@ -75,12 +75,12 @@ def deleted_namespaces(ground: Ground) -> Iterator[Finding]:
             texts = [f"{obj.kind.lower()}/{obj.name}" for obj in of_it if obj.metadata.controller() is None]
             if texts:
                 what = first_of(texts, _EXAMPLES)
-                yield Finding(
+                yield LintFinding(
                     "namespace-deleted", identity(space), f"it is being deleted since {since}, with {what}"
                 )
 
 
-def unready_pods(ground: Ground) -> Iterator[Finding]:
+def unready_pods(ground: Ground) -> Iterator[LintFinding]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
     workloads, pods = ground.workloads, ground.cluster.pods
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
@@ -143,7 +143,7 @@ def _has_succeeded(status: ContainerStatus) -> bool:
     )
 
 
-def awaited_pods(ground: Ground) -> Iterator[Finding]:
+def awaited_pods(ground: Ground) -> Iterator[LintFinding]:
     """Yield the StatefulSets that go in order and wait for pods of revisions before that are not ready."""
     sets = {
         obj.metadata.uid: obj
@@ -177,7 +177,7 @@ def awaited_pods(ground: Ground) -> Iterator[Finding]:
         yield of_workload("rollout-waits", workload, text, len(pods))
 
 
-def failed_jobs(ground: Ground) -> Iterator[Finding]:
+def failed_jobs(ground: Ground) -> Iterator[LintFinding]:
     """Yield the Jobs that have failed."""
     for obj in ground.listed(Job):
         for condition in obj.status.conditions:
@@ -185,7 +185,7 @@ def failed_jobs(ground: Ground) -> Iterator[Finding]:
                 yield of_workload("job-failed", ground.top(obj), condition_text(condition))
 
 
-def past_refusals(ground: Ground) -> Iterator[Finding]:
+def past_refusals(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads whose pods the cluster has refused for what the input has otherwise."""
     for obj, text in ground.cluster.failures.past:
         yield of_workload("refused-before", ground.top(obj), text)
@@ -194,16 +194,16 @@ def past_refusals(ground: Ground) -> Iterator[Finding]:
 # ---- autoscalers of pods -----------------------------------------------------------------------------------
 
 
-def autoscalers(ground: Ground) -> Iterator[Finding]:
+def autoscalers(ground: Ground) -> Iterator[LintFinding]:
     """Yield the autoscalers of pods that cannot act, are at their maximum, or have no target."""
     kinds, existing = {kind.__name__ for kind in MAKERS}, {*map(identity, ground.makers)}
     for obj in ground.listed(HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler):
         if (about := target_of(obj)) is None:
             continue
-        yield from (Finding(rule, identity(obj), text, about) for rule, text in _of_status(obj))
+        yield from (LintFinding(rule, identity(obj), text, about) for rule, text in _of_status(obj))
         if about.kind in kinds and about not in existing:
             text = f"its target {about.text} is not in the input"
-            yield Finding("autoscaler-target", identity(obj), text, about)
+            yield LintFinding("autoscaler-target", identity(obj), text, about)
 
 
 def target_of(obj: Object) -> Workload | None:
@@ -226,7 +226,7 @@ def _of_status(obj: Object) -> Iterator[tuple[str, str]]:
             yield "autoscaler-at-maximum", f"it is at spec.maxReplicas {most}: {condition_text(condition)}"
 
 
-def recommendations(ground: Ground) -> Iterator[Finding]:
+def recommendations(ground: Ground) -> Iterator[LintFinding]:
     """Yield which vertical autoscalers give a new pod more than any node has."""
     cluster, recommending = ground.cluster, defaultdict[Workload, list[VerticalPodAutoscaler]](list)
     for obj in ground.listed(VerticalPodAutoscaler):
@@ -248,10 +248,10 @@ def recommendations(ground: Ground) -> Iterator[Finding]:
         for name, amount in pod_requests(pod, resizes=False).items():
             if name in set_by_it and name in most and amount > most[name]:
                 text = f"a new pod of {about.text} gets {amount} {name}, nodes have {most[name]} at most"
-                yield Finding("recommendation-too-large", identity(autoscaler), text, about)
+                yield LintFinding("recommendation-too-large", identity(autoscaler), text, about)
 
 
-def unscaled(ground: Ground) -> Iterator[Finding]:
+def unscaled(ground: Ground) -> Iterator[LintFinding]:
     """Yield the autoscalers that measure the share of requests that is used, of pods without requests."""
     for obj in ground.listed(HorizontalPodAutoscaler):
         about = target_of(obj)
@@ -267,7 +267,7 @@ def unscaled(ground: Ground) -> Iterator[Finding]:
         ]
         if len(lacking) >= len(resources) and spec.resources is None and all(resources):
             text = f"it never scales, as {first_of(lacking, 1)}"
-            yield Finding("autoscaler-cannot-act", identity(obj), text, about, len(pods))
+            yield LintFinding("autoscaler-cannot-act", identity(obj), text, about, len(pods))
 
 
 def _utilized(metric: MetricSpec) -> str:
@@ -279,11 +279,11 @@ def _utilized(metric: MetricSpec) -> str:
 # ---- webhooks that nobody serves ---------------------------------------------------------------------------
 
 
-def unserved_webhooks(ground: Ground) -> Iterator[Finding]:
+def unserved_webhooks(ground: Ground) -> Iterator[LintFinding]:
     """Yield the webhooks that fail closed and that nobody answers."""
     for silence in SilentWebhooks.of_cluster(ground.cluster):
         why = f"service {silence.service} is not in the input: without it"
         if silence.is_there:
             why = f"no pod of service {silence.service} is ready, so"
         text = f"{why} what webhook {silence.webhook.name} is asked about is refused"
-        yield Finding("webhook-unserved", identity(silence.configuration), text)
+        yield LintFinding("webhook-unserved", identity(silence.configuration), text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from moorage.kube import Cluster
 
-from . import selectors, statuses
-from .finding import Finding, Ground
+from . import selections, statuses
+from .finding import Ground, LintFinding
 
 _TOLD = (
     statuses.node_conditions,
@@ -13,18 +15,18 @@ _TOLD = (
     statuses.unserved_webhooks,
     statuses.unready_pods,
     statuses.failed_jobs,
-    selectors.named_nodes,
-    selectors.duplicate_ports,
+    selections.named_nodes,
+    selections.duplicate_ports,
     statuses.autoscalers,
     statuses.unscaled,
     statuses.awaited_pods,
     statuses.recommendations,
-    selectors.selecting_nothing,
+    selections.selecting_nothing,
     statuses.past_refusals,
 )
 
 
-def told_findings(cluster: Cluster) -> list[Finding]:
+def told_findings(cluster: Cluster) -> list[LintFinding]:
     """Return what the objects of a cluster say of themselves, nodes first."""
     ground = Ground(cluster)
-    return [*dict.fromkeys(found for function in _TOLD for found in function(ground))]
+    return [*dict.fromkeys(chain.from_iterable(function(ground) for function in _TOLD))]

@@ -33,7 +33,7 @@ from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 
-from ..findings.finding import Finding
+from ..findings.finding import LintFinding
 from ..findings.told_findings import told_findings
 from ..scheduler import Scheduler
 
@@ -292,7 +292,7 @@ class LoadedCluster:
         return with_objects(self._whole, self.scheduler.client)
 
     @cached_property
-    def facts(self) -> list[Finding]:
+    def facts(self) -> list[LintFinding]:
         """What the objects of the cluster, and of what has changed it, say of themselves."""
         return told_findings(self._whole)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.answers.findings.rules import LEVELS, RULES
+from moorage.answers.findings.lint_rules import LEVELS, RULES
 
 from ..messages import Stages
 from ..options.change_options import ChangingCommand, change_options, command_alike, requested_changes
@@ -22,7 +22,7 @@ from ..options.inputs import (
 from ..options.option_types import output_option, some_of
 
 if TYPE_CHECKING:
-    from moorage.answers.findings.finding import Finding
+    from moorage.answers.findings.finding import LintFinding
     from moorage.kube.model.cluster import AboutInput
 
     from .printing import PageOf
@@ -83,7 +83,7 @@ def lint(
         done = setup.run(stage)
         stage()
         shown = LEVELS[: LEVELS.index(level) + 1]
-        found = [
+        findings = [
             each
             for each in all_findings(done)
             if RULES[each.rule].level in shown
@@ -94,11 +94,11 @@ def lint(
     warnings = [*done.warnings()]
     print_notes(warnings, cluster)
     about = cluster.about(warnings)
-    _write(output, found, bool(done.before or done.outcomes), about)
-    return int(gate and bool(found))
+    _write(output, findings, bool(done.before or done.outcomes), about)
+    return int(gate and bool(findings))
 
 
-def _write(form: str, found: Sequence[Finding], is_about_pods: bool, about: AboutInput) -> None:
+def _write(form: str, findings: Sequence[LintFinding], is_about_pods: bool, about: AboutInput) -> None:
     """Print findings.
 
     Parameters
@@ -117,9 +117,9 @@ def _write(form: str, found: Sequence[Finding], is_about_pods: bool, about: Abou
     from .check_output import Case, ci_report
     from .printing import ignore_broken_pipe, without_folders, write_answer
 
-    commands = [_command(each) for each in found]
-    listed = [as_listed(each, command) for each, command in zip(found, commands, strict=True)]
-    line = headline(found, is_about_pods)
+    commands = [_command(each) for each in findings]
+    listed = [as_listed(each, command) for each, command in zip(findings, commands, strict=True)]
+    line = headline(findings, is_about_pods)
     if form in ("junit", "github"):
         cases = [
             Case(
@@ -140,8 +140,8 @@ def _write(form: str, found: Sequence[Finding], is_about_pods: bool, about: Abou
         for each in listed
     ]
     whole = PrintedTable(("LEVEL", "RULE", "NAMESPACE", "OBJECT", "PODS", "WHAT", "COMMAND"), rows)
-    table = whole if form in ("wide", "csv") else finding_table(found, folds=True)
-    document = FindingsDocument(counts=counted(found), items=listed)
+    table = whole if form in ("wide", "csv") else finding_table(findings, folds=True)
+    document = FindingsDocument(counts=counted(findings), items=listed)
 
     def page() -> PageOf:
         from moorage.answers.answer_pages import answer_page
@@ -156,7 +156,7 @@ def _write(form: str, found: Sequence[Finding], is_about_pods: bool, about: Abou
     write_answer(form, lambda: (document, about), lines, [table], page=page)
 
 
-def _command(found: Finding) -> str:
+def _command(finding: LintFinding) -> str:
     """Return the command that shows more of a finding, about the cluster of this one."""
-    tool, *words = found.more.split()
-    return command_alike(words) if tool == "moorage" else found.more
+    tool, *words = finding.more.split()
+    return command_alike(words) if tool == "moorage" else finding.more

@@ -15,14 +15,14 @@ from moorage.kube.workloads.daemon_pods import pinned_by, why_on_no_node
 from moorage.kube.workloads.disruption import LabelledObjects
 from moorage.notes import RoutineNote
 
-from .finding import Finding, Ground, identity, of_workload
+from .finding import Ground, LintFinding, identity, of_workload
 
 
 def _template(obj: Any) -> Any:
     return obj.spec.template
 
 
-def named_nodes(ground: Ground) -> Iterator[Finding]:
+def named_nodes(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads whose template names a node."""
     for obj in ground.makers:
         if getattr(obj.spec, "replicas", None) != 0 and (name := pinned_by(obj)):  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def named_nodes(ground: Ground) -> Iterator[Finding]:
             yield of_workload("node-named", ground.top(obj), text)
 
 
-def duplicate_ports(ground: Ground) -> Iterator[Finding]:
+def duplicate_ports(ground: Ground) -> Iterator[LintFinding]:
     """Yield the templates with a port twice, about which the API server warns."""
     for obj in ground.makers:
         ports: dict[tuple[object, ...], str] = {}
@@ -45,7 +45,7 @@ def duplicate_ports(ground: Ground) -> Iterator[Finding]:
                     yield of_workload("duplicate-port", ground.top(obj), text)
 
 
-def selecting_nothing(ground: Ground) -> Iterator[Finding]:
+def selecting_nothing(ground: Ground) -> Iterator[LintFinding]:
     """Yield the objects that select no pod, neither one that is there nor one of a template."""
 
     @cache
@@ -90,7 +90,7 @@ def _rules(selector: LabelSelector) -> str:
 _PLATFORMS = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 
 
-def daemons_without_nodes(ground: Ground) -> Iterator[Finding]:
+def daemons_without_nodes(ground: Ground) -> Iterator[LintFinding]:
     """Yield the DaemonSets for which there is no node, but for those of platforms that the nodes are not."""
     nodes = ground.cluster.nodes
     platforms = set().union(*(node.metadata.labels.items() for node in nodes))

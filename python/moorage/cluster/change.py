@@ -349,6 +349,8 @@ def parsed(selector: str) -> LabelSelectorMatcher:
 
 
 def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
+    if text == "*":
+        return [*nodes]
     if "*" in text:
         raise InputError(
             f'nodes have names, or labels such as pool=gpu, and no patterns: "{shorten(text, 80)}"'

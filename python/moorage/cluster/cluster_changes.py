@@ -23,6 +23,7 @@ from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.cluster import RefusedPod
+from moorage.kube.model.meta import percent, share
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
@@ -469,7 +470,7 @@ class ClusterChanges:
 
     @typed
     def upgrade_nodes(
-        self, nodes: str | Sequence[str], surge: int = 1, max_unavailable: int | None = None
+        self, nodes: str | Sequence[str], surge: int | str = 1, max_unavailable: int | str | None = None
     ) -> Change:
         """Replace nodes by copies, as the upgrade of a pool does: a node is drained, a run places its pods,
         it is removed, and the next copy is added.
@@ -481,11 +482,13 @@ class ClusterChanges:
         ----------
         nodes : str or sequence of str
             Names or a selector.
-        surge : int
-            How many copies are added before the first node is drained.
-        max_unavailable : int, optional
+        surge : int or str
+            How many copies are added before the first node is drained; a percentage is of the nodes, rounded
+            up, as in AKS.
+        max_unavailable : int or str, optional
             How many nodes may be missing meanwhile. The pools of providers drain `surge` and so many nodes
-            more at the same time. By default nodes are drained one after the other.
+            more at the same time. A percentage is rounded down, but to 1 at least, as in EKS and
+            MachineConfigPools. By default nodes are drained one after the other.
 
         Returns
         -------
@@ -499,6 +502,9 @@ class ClusterChanges:
             There is no such node, a number is not between 0 and the number of nodes, or both are 0.
         """
         old = [node.name for node in select_nodes(self.scheduler.client, nodes)]
+        if isinstance(max_unavailable, str):
+            max_unavailable = max(percent(max_unavailable) * len(old) // 100, 1)
+        surge = share(surge, len(old))
         for path, number in (("surge", surge), ("max-unavailable", max_unavailable or 0)):
             if not 0 <= number <= len(old):
                 raise InputError(

@@ -89,13 +89,19 @@ def _copies(text: str) -> tuple[int, str]:
 _SURGE, _UNAVAILABLE = "surge", "max-unavailable"
 
 
-def _with_surge(nodes: list[str], text: str) -> tuple[list[str], int] | tuple[list[str], int, int]:
-    if re.fullmatch("[0-9]{1,6}", text) is not None:
-        return nodes, int(text)
+_NUMBER = "[0-9]{1,6}%?"
+
+
+def _with_surge(nodes: list[str], text: str) -> tuple[list[str], *tuple[int | str, ...]]:
+    def number(given: str) -> int | str:
+        return given if given.endswith("%") else int(given)
+
+    if re.fullmatch(_NUMBER, text) is not None:
+        return nodes, number(text)
     pairs = [pair.partition("=") for pair in text.split(",")]
-    numbers = {name: int(number) for name, _, number in pairs if re.fullmatch("[0-9]{1,6}", number)}
+    numbers = {name: number(given) for name, _, given in pairs if re.fullmatch(_NUMBER, given)}
     if len(numbers) < len(pairs) or not numbers.keys() <= {_SURGE, _UNAVAILABLE}:
-        wanted = f"a whole number of new nodes that come first, or {_SURGE}=N,{_UNAVAILABLE}=N"
+        wanted = f"a number or percentage of nodes that come first, or {_SURGE}=N,{_UNAVAILABLE}=N"
         raise InputError(f"must be {wanted}, not {text!r}")
     return nodes, numbers.get(_SURGE, 0), numbers.get(_UNAVAILABLE, 0)
 
@@ -137,7 +143,7 @@ VERBS = (
     ChangeVerb(
         "upgrade_nodes",
         f"{NODES} N|surge=N,max-unavailable=N",
-        "Replace nodes by copies, N new ones first: drain a node, remove it, add the next. With "
+        "Replace nodes by copies, N or N% new ones first: drain a node, remove it, add the next. With "
         "max-unavailable, surge and so many nodes more are drained together, as in the pools of providers.",
         _with_surge,
     ),

@@ -368,14 +368,42 @@ def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
             into.requests.append(_row(texts, f"[{at}]"))
         return
     kind = document.get("kind") if isinstance(document, dict) else None
-    if kind in ("List", f"{_VPA}List"):
+    if isinstance(document, dict) and not kind and (rows := [*_recommended(document)]):
+        into.requests.extend(rows)
+    elif kind in ("List", f"{_VPA}List"):
         yield from _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], into)
     elif kind == _VPA:
         _read_vpa(document, into)
     elif isinstance(kind, str):
         yield f"a {kind}"
     else:
-        raise InputError(f"expected {_VPA}s, or a list of maps with {', '.join(COLUMNS)}")
+        raise InputError(
+            f"expected {_VPA}s, the JSON of krr or goldilocks, or a list of maps with {', '.join(COLUMNS)}"
+        )
+
+
+def _recommended(document: Mapping[str, Any]) -> Iterator[ResourceRequest]:
+    """Yield what the JSON of krr or of ``goldilocks summary`` recommends."""
+
+    def asked(
+        kind: str, namespace: str, name: str, container: str, amounts: Any
+    ) -> Iterator[ResourceRequest]:
+        requests = {key: str(amounts[key]) for key in RESOURCES if amounts.get(key) not in (None, "?")}
+        if requests:
+            yield ResourceRequest(f"{kind.lower()}/{namespace}/{name}", container, requests)
+
+    try:
+        for scan in document.get("scans") or ():
+            obj, amounts = scan["object"], scan["recommended"]["requests"]
+            values = {name: amount["value"] for name, amount in amounts.items()}
+            yield from asked(obj["kind"], obj["namespace"], obj["name"], obj["container"], values)
+        for namespace, space in (document.get("Namespaces") or {}).items():
+            for name, workload in space["workloads"].items():
+                kind = workload.get("controllerType") or "Deployment"
+                for container, of_it in workload["containers"].items():
+                    yield from asked(kind, namespace, name, container, of_it["target"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"is not as krr or goldilocks write it: {error!r}") from None
 
 
 def _check_fields(names: Iterable[str], where: str) -> None:

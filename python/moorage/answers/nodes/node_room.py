@@ -17,6 +17,7 @@ from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, no_label
 from moorage.grouped import grouped
 from moorage.kube.admission.pod_requests import pod_limits
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
 from moorage.kube.workloads.ownership import Workload
 
@@ -156,6 +157,15 @@ class Room(Document, frozen=True):
     """How many of its nodes have no known price, where some have one and some have none."""
     least: Amount | UnsetType = UNSET
     """Where price is a bound, as a spot price is not known: what they cost at least."""
+    share: dict[str, Amount] | UnsetType = UNSET
+    """By resource, the requested part of what is allocatable: more than 1 on nodes that are overcommitted."""
+    created: str | UnsetType = UNSET
+    """When the oldest of its nodes was created, where that is known."""
+
+    @property
+    def fullest(self) -> float:
+        """The larger of the requested shares of cpu and memory."""
+        return max((self.share or {}).get(name, 0.0) for name in FIRST)
 
 
 class NodesDocument(Document, frozen=True, kw_only=True):
@@ -240,7 +250,11 @@ class _Rooms:
         known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
         prices = price_fields([price for price, _ in known], len(rows))
         prices |= {"idle": sum(price.most * idle for price, idle in known)} if known else {}
-        return Room(name, *about, *amounts, tuple(taints), holders, devices, use=self._use(rows), **prices)
+        shares = {each: requested[each] / total for each, total in allocatable.items() if total}
+        times = (node.metadata.creation_timestamp for node in nodes)
+        created = min((time for time in times if time and seconds(time) > 0), default=UNSET)
+        more = {"use": self._use(rows), "share": shares, "created": created, **prices}
+        return Room(name, *about, *amounts, tuple(taints), holders, devices, **more)
 
     @staticmethod
     def _sums(columns: Mapping[str, Any], rows: list[int], names: list[str]) -> dict[str, int]:

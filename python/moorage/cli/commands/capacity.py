@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,6 +34,7 @@ from ..options.new_node_options import (
     prices_option,
 )
 from ..options.option_types import (
+    Share,
     WholeNumber,
     offer,
     offered_labels,
@@ -41,6 +44,7 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.nodes.node_room import Room
     from moorage.answers.scheduler import Scheduler
     from moorage.document import Document
     from moorage.kube import Cluster
@@ -209,20 +213,33 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @click.option(
     "--sort-by",
     metavar="FIELD|RESOURCE",
-    help="Sort by a field of -o json, such as price, type or requested.cpu, numbers from the largest. A "
-    "resource is what is free of it, or requested by namespaces and workloads.",
+    help="Sort by share (the fullest first), cpu%, memory%, pods, age, or a field of -o json, such as price, "
+    "type or requested.cpu, numbers from the largest. Another resource is what is free of it, or requested "
+    "by namespaces and workloads.",
+)
+@click.option(
+    "--over",
+    type=Share(),
+    metavar="SHARE",
+    help="Show only nodes of which more is requested than this share, such as 80%, of cpu or of memory.",
+)
+@click.option(
+    "--under",
+    type=Share(),
+    metavar="SHARE",
+    help="Show only nodes of which less is requested than this share, of cpu and of memory.",
 )
 @prices_option
 @after_run_option
 @output_option(
     ["table", "wide", "json", "yaml", "csv", "markdown", "html", "name"],
-    "wide adds all resources, taints, and the workloads that request most; csv has the "
+    "wide adds types, prices, all resources, taints, and the workloads that request most; csv has the "
     "same in millicores and bytes.",
 )
 @change_options
 @scheduler_options
 def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **options: Any) -> None:
-    """Show what is allocatable, requested, limited and free on nodes, who holds it, and what it costs.
+    """Show which share of nodes is requested, and what is free; with -o wide who holds it and what it costs.
 
     Only pods that have a node count; with --after-run or an option of a change, the pending pods are placed
     first. Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is
@@ -240,6 +257,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         raise click.UsageError(
             "-n and --by namespace show namespaces, which have no node labels: leave out -l and another --by"
         )
+    shares = options["over"], options["under"]
+    if (of_namespaces or by in ("workload", "device")) and shares != (None, None):
+        raise click.UsageError("--over and --under choose nodes, or groups of them")
     if (by or of_namespaces) and output == "name":
         raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
@@ -254,6 +274,10 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         stage()
         of = "namespace" if of_namespaces else by or ""
         rows, of_prices = _rows(scheduler, of, selector, options)
+        is_whole = not of and shares == (None, None) and output in ("table", "markdown")
+        pools = _pools(scheduler, rows) if is_whole else []
+        if of not in ("namespace", "workload", "device"):
+            rows = _between(rows, *shares)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
     from moorage.answers.findings.finding import told_facts
@@ -269,8 +293,10 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)
-    write = write_uses if of in ("namespace", "workload", "device") else write_nodes
-    write(output, rows, of, about)
+    if of in ("namespace", "workload", "device"):
+        write_uses(output, rows, of, about)
+    else:
+        write_nodes(output, rows, of, about, pools)
 
 
 def _rows(
@@ -298,6 +324,23 @@ def _rows(
     return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name)), notes
 
 
+def _pools(scheduler: Scheduler, rooms: Sequence[Room]) -> list[Room]:
+    """Return the pools of nodes, if there are several."""
+    from moorage.answers.nodes.node_room import node_room
+
+    if len({room.pool for room in rooms}) < 2:
+        return []
+    return sorted(node_room(scheduler, [room.name for room in rooms], "pool"), key=attrgetter("name"))
+
+
+def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:
+    """Return the nodes of which more is requested than one share, and less than another."""
+    lower, upper = -inf if over is None else over, inf if under is None else under
+    return [room for room in rooms if lower < room.fullest < upper]
+
+
+_FIELDS = {"age": "created", "cpu%": "share.cpu", "memory%": "share.memory", "pods": "requested.pods"}
+"""What --sort-by calls fields of nodes."""
 T = TypeVar("T", bound="Document")
 
 
@@ -309,6 +352,9 @@ def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
     usual : str
         The field that has the amount of a resource that is named alone.
     """
+    if usual == "free" and field == "share":
+        return sorted(items, key=lambda item: -item.fullest)  # type: ignore[attr-defined]
+    field = _FIELDS.get(field, field) if usual == "free" else field
     fields = [dict(_fields(item.to_dict())) for item in items]
     names = {name for values in fields for name in values}
     name = field if field in names else f"{usual}.{field}"

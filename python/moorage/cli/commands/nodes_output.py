@@ -14,14 +14,16 @@ from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceSh
 from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
-from moorage.answers.text_tables import PrintedTable
+from moorage.answers.text_tables import PrintedTable, table_lines
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.cluster.amounts import readable
 from moorage.document import Document
 from moorage.errors import number_of
 
+from ..messages import terminal_width
 from .printing import print_names, write_answer
 
+_SHORT = {"memory": "mem"}
 Row = Room | NamespaceUse | WorkloadUse
 Column = tuple[str, Callable[[Any], Any]]
 """A heading, and the cell of a row."""
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     from .printing import PageOf
 
 
-def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) -> None:
-    """Print the room on nodes.
+def write_nodes(
+    form: str, rooms: Sequence[Room], by: str, about: AboutInput, pools: Sequence[Room] = ()
+) -> None:
+    """Print the room on nodes, and a row for each of their pools.
 
     Parameters
     ----------
@@ -48,9 +52,11 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) ->
         return
 
     answer = NodesDocument(by=by or "node", items=rooms)
-    table, lines = _table(rooms, by, form in ("wide", "html")), [_nodes_headline(rooms)]
-    page = partial(_page, f"Nodes by {by}" if by else "Nodes", lines, [table], about)
-    write_answer(form, lambda: (answer, about), lines, [table], lambda: _raw_table(rooms, by), page)
+    lines, tables = [_nodes_headline(rooms)], [_table(rooms, by, _ALL)]
+    if form not in ("wide", "html"):
+        tables = [_fitting(rooms, by), *([_fitting(pools, "pool")] if pools else [])]
+    page = partial(_page, f"Nodes by {by}" if by else "Nodes", lines, tables, about)
+    write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by), page)
 
 
 def _page(title: str, lines: Sequence[str], tables: Iterable[PrintedTable], about: AboutInput) -> PageOf:
@@ -105,6 +111,8 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
 
 def _nodes_headline(rooms: Sequence[Room]) -> str:
     """Return how much of the nodes is free, and what they cost."""
+    if not rooms:
+        return "no node has such a share"
 
     def total(kind: str, name: str) -> int:
         return sum(getattr(room, kind).get(name, 0) for room in rooms)
@@ -297,27 +305,48 @@ def _resources(rooms: Sequence[Room]) -> list[str]:
     return sorted({name for room in rooms for name in room.allocatable}, key=shown_rank)
 
 
-def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
+_LEAST, _PRICED, _MORE, _ALL = range(4)
+"""How much a table of nodes has: what is requested and free; prices; what else is short; all."""
+
+
+def _fitting(rooms: Sequence[Room], by: str) -> PrintedTable:
+    """Return the table with as much as has a line for each row."""
+    width = terminal_width()
+    tables = (_table(rooms, by, much) for much in (_MORE, _PRICED))
+    fitting = (table for table in tables if all(len(line) <= width for line in table_lines(*table)))
+    return next(fitting, None) or _table(rooms, by, _LEAST)
+
+
+def _table(rooms: Sequence[Room], by: str, much: int) -> PrintedTable:
+    """Return a row for each node or group."""
+    is_wide = much == _ALL
     columns: list[Column] = [(by or "NODE", attrgetter("name"))]
-    columns += [("NODES", attrgetter("nodes")) if by else ("TYPE", attrgetter("type"))]
-    columns += [("ZONE", attrgetter("zone"))] if is_wide else []
-    columns += [("$/H", lambda room: _price(room, ".3f"))]
+    columns += [("NODES", attrgetter("nodes"))] if by else [("TYPE", attrgetter("type"))] * (much >= _MORE)
+    columns += [("ZONE", attrgetter("zone"))] * is_wide
+    columns += [("$/H", lambda room: _price(room, ".3f"))] * (much >= _PRICED)
     columns += [("PODS", lambda room: f"{room.requested[PODS]}/{room.allocatable[PODS]}")]
     for name in _resources(rooms):
-        # Disks are rarely what is short; devices are.
-        if name != PODS and (is_wide or name in FIRST or "/" in name):
+        if name != PODS and (is_wide or name in FIRST):
             columns += _resource_columns(name, rooms, is_wide)
+        elif "/" in name:  # disks are rarely what is short; devices are
+            columns.append((name.rpartition("/")[2].upper(), partial(_parts, name)))
     for driver in _drivers(rooms):
-        columns.append((driver.upper(), _of_driver(driver, attrgetter("devices"))))
-        columns.append(("REQ", _of_driver(driver, lambda of: f"{of.held / of.devices:.0%}")))
+        held = _of_driver(driver, lambda of: f"{of.held:.3g}/{of.devices}")
+        columns.append((driver.upper(), held))
         columns.append(("FREE", _of_driver(driver, attrgetter("free"))))
-    if by or is_wide:
+    if is_wide or (by and much == _MORE):
         columns.append(("LARGEST POD", lambda room: _sizes(room.largest) if room.largest else "none"))
     if is_wide:
         columns += [("TAINTS", lambda room: ", ".join(room.taints)), ("HELD BY", _held_by)]
     else:
         columns.append(("CORDONED", _cordoned))
     return _printed(columns, rooms)
+
+
+def _parts(name: str, room: Room) -> str:
+    """Return how much of a resource is requested, of how much."""
+    total = room.allocatable.get(name, 0)
+    return f"{readable(name, room.requested[name])}/{readable(name, total)}" if total else ""
 
 
 def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterator[Column]:
@@ -329,10 +358,16 @@ def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterat
 
     def free(room: Room, total: int) -> str:
         more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
+        if room.nodes == 1 and more:
+            return more.strip(" ")
         return f"{readable(name, room.free[name])}{more}" if total else "-"
 
-    yield name.upper(), of_total(lambda _, total: readable(name, total))
-    yield "REQ", of_total(lambda room, total: _share(room.requested[name], total))
+    share = of_total(lambda room, total: _share(room.requested[name], total))
+    if is_wide:
+        yield name.upper(), of_total(lambda _, total: readable(name, total))
+        yield "REQ", share
+    else:
+        yield f"{_SHORT.get(name, name)}%".upper(), share
     yield from _use_columns("USE", name, rooms)
     yield from [("LIM", of_total(limits))] if is_wide else []
     yield "FREE", of_total(free)

@@ -385,9 +385,7 @@ def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
 def _recommended(document: Mapping[str, Any]) -> Iterator[ResourceRequest]:
     """Yield what the JSON of krr or of ``goldilocks summary`` recommends."""
 
-    def asked(
-        kind: str, namespace: str, name: str, container: str, amounts: Any
-    ) -> Iterator[ResourceRequest]:
+    def rows(kind: str, namespace: str, name: str, container: str, amounts: Any) -> Iterator[ResourceRequest]:
         requests = {key: str(amounts[key]) for key in RESOURCES if amounts.get(key) not in (None, "?")}
         if requests:
             yield ResourceRequest(f"{kind.lower()}/{namespace}/{name}", container, requests)
@@ -396,12 +394,12 @@ def _recommended(document: Mapping[str, Any]) -> Iterator[ResourceRequest]:
         for scan in document.get("scans") or ():
             obj, amounts = scan["object"], scan["recommended"]["requests"]
             values = {name: amount["value"] for name, amount in amounts.items()}
-            yield from asked(obj["kind"], obj["namespace"], obj["name"], obj["container"], values)
+            yield from rows(obj["kind"], obj["namespace"], obj["name"], obj["container"], values)
         for namespace, space in (document.get("Namespaces") or {}).items():
             for name, workload in space["workloads"].items():
                 kind = workload.get("controllerType") or "Deployment"
                 for container, of_it in workload["containers"].items():
-                    yield from asked(kind, namespace, name, container, of_it["target"])
+                    yield from rows(kind, namespace, name, container, of_it["target"])
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"is not as krr or goldilocks write it: {error!r}") from None
 

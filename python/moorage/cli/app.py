@@ -30,7 +30,7 @@ COMMANDS = {
     "dump": "Write what scheduling needs to know of a cluster to a file.",
     "explain": "Explain where pods would be placed, or why they fit nowhere.",
     "lint": "List what is wrong in a cluster, the worst first.",
-    "mcp": "Serve the questions of check, explain, capacity and plan as tools for agents.",
+    "mcp": "Serve the questions of check, lint, explain, capacity and plan as tools for agents.",
     "nodes": "Show what is free on each node, or in each zone, pool or other group of nodes.",
     "plan": "Plan how many nodes are needed, how to drain nodes, and how to free some.",
     "replay": "Replay a trace or a scenario in virtual time.",

@@ -219,8 +219,8 @@ def _query(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 INSTRUCTIONS = (
     "moorage decides as kube-scheduler does, and writes nothing. Ask check whether all pods find a node, "
-    "explain why one does not, capacity how many more fit, what_if what a change does. Answers are short; "
-    "detail=full has the whole document. Each names the command that repeats it."
+    "lint what is wrong, explain why one does not, capacity how many more fit, what_if what a change does. "
+    "Answers are short; detail=full has the whole document. Each names the command that repeats it."
 )
 
 

@@ -49,6 +49,7 @@ const QUESTIONS = [
     refuses: (_, __, {nodes, count}) => nodes && count ? "Name nodes, or say how many of all." : ""},
   {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
   {path: "nodes", text: "What is free, what does it cost, and who holds it?", fields: [{name: "by", label: "By device (GPUs), workload, namespace, zone, pool, type or LABEL", value: "device", list: "known-groupings", optional: true}], query: (values) => given(values, "by")},
+  {path: "lint", text: "What is wrong?"},
   {path: "compare", key: "release", text: "Would another release decide otherwise?", fields: [{name: "from", label: "From", value: "1.36"}, {name: "to", label: "To", value: "1.37"}],
     query: ({from, to}) => [["alternatives", `kubernetes ${from}`], ["alternatives", `kubernetes ${to}`]], isOf: ({alternatives = ""}) => alternatives.startsWith("kubernetes "),
     refuses: (steps) => steps.length ? "This question takes no changes: take them out, or ask about a manifest." : ""},

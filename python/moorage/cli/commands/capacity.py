@@ -34,13 +34,13 @@ from ..options.new_node_options import (
     prices_option,
 )
 from ..options.option_types import (
-    Share,
     WholeNumber,
     offer,
     offered_labels,
     offered_nodes,
     offered_workloads,
     output_option,
+    share_of,
 )
 
 if TYPE_CHECKING:
@@ -219,13 +219,13 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 )
 @click.option(
     "--over",
-    type=Share(),
+    callback=share_of,
     metavar="SHARE",
     help="Show only nodes of which more is requested than this share, such as 80%, of cpu or of memory.",
 )
 @click.option(
     "--under",
-    type=Share(),
+    callback=share_of,
     metavar="SHARE",
     help="Show only nodes of which less is requested than this share, of cpu and of memory.",
 )

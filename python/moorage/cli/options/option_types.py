@@ -398,19 +398,14 @@ class WholeNumber(click.IntRange):
         return "" if self.max is not None and self.max >= MANY else _range(self).removeprefix(" of").strip()
 
 
-class Share(click.ParamType):
-    """A percentage, as a part of 1."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the part; see `click.ParamType`."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)%", value)
-        if match is None:
-            self.fail(f"must be a percentage such as 80%, not {value!r}", param, ctx)
-        return float(match[1]) / 100
+def share_of(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Parse a percentage, as a part of 1."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)%", value)
+    if match is None:
+        raise click.BadParameter(f"must be a percentage such as 80%, not {value!r}", context, option)
+    return float(match[1]) / 100
 
 
 class Number(click.FloatRange):

@@ -154,7 +154,11 @@ HEAD = "workload,container,cpu\n"
         ("r.csv", f"{HEAD}rollout/web,c,1\n", "rollout/web: a Rollout is not rolled out, as its strategy"),
         ("r.csv", f"{HEAD}node/a,c,1\n", "node/a: a Node has no containers; name a DaemonSet"),
         ("r.csv", f"namespace,{HEAD}a,deploy/b/web,c,1\n", "line 2: namespace: the workload has one already"),
-        ("r.json", "{}", "expected VerticalPodAutoscalers, or a list of maps with namespace, workload, "),
+        (
+            "r.json",
+            "{}",
+            "expected VerticalPodAutoscalers, the JSON of krr or goldilocks, or a list of maps with namespace, ",
+        ),
         ("r.json", '{"kind": "Pod"}', "expected a list of requests, or VerticalPodAutoscalers, not a Pod"),
         ("r.json", "[1]", "[0]: expected a map"),
         ("r.json", "[]", "this file has no requests"),

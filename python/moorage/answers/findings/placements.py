@@ -12,7 +12,6 @@ from moorage.kube import Deployment, Node, Pod, ResourceClaim, ResourceQuota
 from moorage.kube.model.cluster import now_of, seconds
 from moorage.kube.workloads.ownership import Workload, is_active
 
-from ..asked_pods import begin_cycle
 from ..runs.simulation import (
     NOT_STARTED,
     OTHER_SCHEDULER,
@@ -108,6 +107,8 @@ def broken_spreads(done: Simulation, workloads: Collection[Workload] | None = No
     if not latest:
         return
     from moorage.cluster.requirements import hard_spreads
+
+    from ..asked_pods import begin_cycle
 
     for workload, pod in latest.items():
         engine = scheduler.engines.get(pod.spec.scheduler_name)

@@ -213,21 +213,20 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @click.option(
     "--sort-by",
     metavar="FIELD|RESOURCE",
-    help="Sort by share (the fullest first), cpu%, memory%, pods, age, or a field of -o json, such as price, "
-    "type or requested.cpu, numbers from the largest. Another resource is what is free of it, or requested "
-    "by namespaces and workloads.",
+    help="Sort by share (the fullest first), cpu%, memory%, pods, age, or a field of -o json, such as price; "
+    "numbers from the largest. Of other resources what is free counts, or requested by workloads.",
 )
 @click.option(
     "--over",
     callback=share_of,
-    metavar="SHARE",
-    help="Show only nodes of which more is requested than this share, such as 80%, of cpu or of memory.",
+    metavar="N%",
+    help="Only nodes with more cpu or memory requested.",
 )
 @click.option(
     "--under",
     callback=share_of,
-    metavar="SHARE",
-    help="Show only nodes of which less is requested than this share, of cpu and of memory.",
+    metavar="N%",
+    help="Only nodes with less of both requested.",
 )
 @prices_option
 @after_run_option
@@ -239,7 +238,7 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @change_options
 @scheduler_options
 def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **options: Any) -> None:
-    """Show which share of nodes is requested, and what is free; with -o wide who holds it and what it costs.
+    """Show which share of nodes is requested, and what is free.
 
     Only pods that have a node count; with --after-run or an option of a change, the pending pods are placed
     first. Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is

@@ -157,7 +157,7 @@ HEAD = "workload,container,cpu\n"
         (
             "r.json",
             "{}",
-            "expected VerticalPodAutoscalers, the JSON of krr or goldilocks, or a list of maps with namespace, ",
+            "expected VerticalPodAutoscalers, the JSON of krr or goldilocks, or a list of maps with ",
         ),
         ("r.json", '{"kind": "Pod"}', "expected a list of requests, or VerticalPodAutoscalers, not a Pod"),
         ("r.json", "[1]", "[0]: expected a map"),

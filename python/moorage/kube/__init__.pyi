@@ -35,6 +35,8 @@ from .model.autoscaling import Disruption as Disruption
 from .model.autoscaling import EC2NodeClass as EC2NodeClass
 from .model.autoscaling import HorizontalPodAutoscaler as HorizontalPodAutoscaler
 from .model.autoscaling import HorizontalPodAutoscalerSpec as HorizontalPodAutoscalerSpec
+from .model.autoscaling import MetricSpec as MetricSpec
+from .model.autoscaling import MetricTarget as MetricTarget
 from .model.autoscaling import NodeClaim as NodeClaim
 from .model.autoscaling import NodeClaimRequirement as NodeClaimRequirement
 from .model.autoscaling import NodeClaimSpec as NodeClaimSpec
@@ -52,6 +54,7 @@ from .model.autoscaling import PodResourcePolicy as PodResourcePolicy
 from .model.autoscaling import PodUpdatePolicy as PodUpdatePolicy
 from .model.autoscaling import RecommendedContainerResources as RecommendedContainerResources
 from .model.autoscaling import RecommendedPodResources as RecommendedPodResources
+from .model.autoscaling import ResourceMetric as ResourceMetric
 from .model.autoscaling import ScaledObject as ScaledObject
 from .model.autoscaling import ScaledObjectSpec as ScaledObjectSpec
 from .model.autoscaling import ScaleTarget as ScaleTarget

@@ -17,7 +17,7 @@ import numpy as np
 from tests.autoscaling.test_domain_counts import CORE, HOST, SPREAD, ZONE, Group, Pass
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.compat import BinderCache, CacheHandler
-from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of
+from tests.doors.engine import Preemptor, VolumesInUse, VolumesOfBatch, groups_of
 from tests.framework.runtime.compiled import compiled
 from tests.make import node, pod
 from tests.scheduler.placing.test_volume_engine import claimed
@@ -131,7 +131,8 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
 
 def for_claims(held: dict[str, Any]) -> Iterator[Any]:
     """The same, of a scheduler that has placed pods with claims."""
-    of, readers = kinds(), (held["Reader"],) * 4
+    of = kinds()
+    readers = (of["Reader"](lambda key: None, of["IndexedObjects"]()),) * 4
     yield of["DeviceSearch"](held["Wanted"], held["DeviceView"], held["DeviceViews"].features)
     yield of["BoundClaims"](readers, ("", "", ("",)), held["VolumeUsers"], VolumesOfBatch(), True)
 
@@ -173,7 +174,8 @@ def instances() -> dict[str, Any]:
     scheduler.cache.update_snapshot(snapshot)
     preemptor = Preemptor(scheduler.placer.decider)
     held = reachable([scheduler, binder, snapshot, preemptor, parse_selector("a=b")])
-    claims = reachable([scheduler_with_claims()])
+    with_claims = scheduler_with_claims()
+    claims = reachable([with_claims, with_claims.handle.derived(VolumesInUse.of)])
     external = native_plugin()
     view = kinds()["NativeView"](external, held["ClusterState"])
     units = kinds()["LowerUnits"](held["ClusterState"], 9, groups_of(scheduler.handle))

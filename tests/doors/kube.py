@@ -208,6 +208,9 @@ from moorage.kube.releases.release import ended_version as ended_version
 # Parsing of times, text by text.
 from moorage.kube.strict_documents import parse_duration as parse_duration
 
+# Objects of other projects as files have them, of which Kueue makes workloads.
+from moorage.kube.workloads.custom_objects import read_custom as read_custom
+
 # The slow twin of DaemonSets takes the rules of a single pod and node from here.
 from moorage.kube.workloads.daemon_pods import node_of as node_of
 from moorage.kube.workloads.daemon_pods import should_run as should_run

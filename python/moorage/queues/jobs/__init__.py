@@ -1,0 +1,1 @@
+"""What becomes workloads of Kueue."""

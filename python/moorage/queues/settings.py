@@ -17,7 +17,6 @@ _GATES = {
     "TopologyAwareScheduling": True,
     "TASProfileMixed": True,
     "TASBalancedPlacement": False,
-    "ReclaimablePods": True,
     "SchedulerTimestampPreemptionBuffer": False,
 }
 """The gates of v0.17 that are followed, with their defaults."""

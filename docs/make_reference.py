@@ -17,7 +17,7 @@ from moorage.cli.app import app
 from moorage.cluster.verbs import VERBS
 
 DOCS = Path(__file__).parent
-PAGES = [*sorted((DOCS / "reference").glob("*.md")), DOCS / "changes.md", DOCS / "command_line.md"]
+PAGES = [*sorted((DOCS / "reference").glob("*.md")), DOCS / "changes.md"]
 PART = re.compile(r"(<!-- made from (\S+): ([^>\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -42,21 +42,12 @@ def schemas(pattern: str) -> Iterator[str]:
         yield from table(file)
 
 
-def verbs(form: str) -> Iterator[str]:
-    """Iterate over the lines of the table of verbs: as ``methods``, or as ``options``."""
-    of_methods = form == "methods"
-    yield from (
-        ("| method | option | what it does |", "|---|---|---|")
-        if of_methods
-        else ("| option | what it does |", "|---|---|")
-    )
+def verbs(_: str) -> Iterator[str]:
+    """Iterate over the lines of the table of verbs."""
+    yield from ("| method | option | what it does |", "|---|---|---|")
     for verb in VERBS:
         words = f"--{verb.name} {verb.metavar}".rstrip().replace("|", "\\|")
-        yield (
-            f"| `{verb.method}` | `--{verb.name}` | {verb.help} |"
-            if of_methods
-            else f"| `{words}` | {verb.help} |"
-        )
+        yield f"| `{verb.method}` | `{words}` | {verb.help} |"
 
 
 MAKERS: dict[str, Callable[[str], Iterable[str]]] = {

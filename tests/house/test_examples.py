@@ -79,17 +79,6 @@ def test_a_filter_of_the_example_rejects() -> None:
     assert seen.fit_error == "0/3 nodes are available: 3 node(s) of another team."
 
 
-def test_a_scheduler_of_ones_own() -> None:
-    found: dict[str, Any] = {}
-    program = blocks("docs/guide/cookbook_building.md", "A scheduler of your own")
-    exec(f"import moorage as mo\n{program}", found)
-    placed = [node for node in found["result"].nodes if node is not None]
-    assert len(placed) + len(found["unplaced"]) == len(found["by_name"]) > len(placed) > 0
-    assert found["decision"].node == placed[0]  # as if the transaction had not been
-    assert found["fork"].node_info("worker-1").node.name == "worker-1"
-    assert found["snapshot"].num_nodes == 3
-
-
 def test_policies_in_a_configuration() -> None:
     found: dict[str, Any] = {}
     exec(blocks("docs/policies.md", "In a configuration"), found)

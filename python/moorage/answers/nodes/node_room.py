@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -19,7 +19,8 @@ from moorage.grouped import grouped
 from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
-from moorage.kube.workloads.ownership import Workload
+from moorage.kube.model.pod import Pod
+from moorage.kube.workloads.ownership import Workload, Workloads
 
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers
@@ -185,17 +186,7 @@ def node_room(
     price_of: PriceOf = unknown_price,
 ) -> list[Room]:
     """Return the room on nodes; see `Questions.node_room`."""
-    scheduler.sync()
-    rows = rows_of(scheduler, names)
-    groups = {str(scheduler.table.row_name(row)): [row] for row in rows}
-    if by:
-        kept = set(rows)
-        every = grouped_rows(scheduler, by, (*NAMES, "namespace", "workload", "device"))[1]
-        listed = [(name or EMPTY, every[name]) for name in sorted(every)]
-        labelled = {row for its in every.values() for row in its}
-        listed.append((NO_LABEL, [row for row in rows if row not in labelled]))
-        groups = {name: its for name, of_value in listed if (its := [row for row in of_value if row in kept])}
-    return _Rooms(scheduler, HOLDERS if names is None else None, price_of).of(groups)
+    return NodeRooms(scheduler, names, price_of).by(by)
 
 
 def rows_of(scheduler: PodScheduler, names: Sequence[str] | None) -> list[int]:
@@ -207,29 +198,83 @@ def rows_of(scheduler: PodScheduler, names: Sequence[str] | None) -> list[int]:
     return [row for row in rows if row in wanted]
 
 
-class _Rooms:
-    """The columns of a node table, and the workloads of its pods."""
+class _Held(NamedTuple):
+    """What the pods of a node hold."""
 
-    def __init__(self, scheduler: PodScheduler, most: int | None, price_of: PriceOf) -> None:
-        self.scheduler, self.most, table = scheduler, most, scheduler.table
+    limits: Counter[str]
+    """By resource; cpu in millicores."""
+    pods: Counter[Workload]
+    requested: dict[Workload, Counter[str]]
+
+
+class NodeRooms:
+    """The room on nodes, also by several labels: the pods of a node are counted once.
+
+    The scheduler does not change as long as it is asked.
+
+    Parameters
+    ----------
+    names, price_of
+        See `Questions.node_room`.
+    """
+
+    def __init__(self, scheduler: PodScheduler, names: Sequence[str] | None, price_of: PriceOf) -> None:
+        scheduler.sync()
+        table = scheduler.table
+        self.scheduler, self.rows = scheduler, rows_of(scheduler, names)
+        self.most = HOLDERS if names is None else None
         self.paid, self.usage = PaidRoom(scheduler, price_of), usage_by_name(scheduler)
         self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
         self.requested = {name: table.column("requested", name) for name in table.allocatable}
         self.free = {name: free_amounts(scheduler, name) for name in table.allocatable}
         self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
         self.type = common_value(scheduler, INSTANCE_TYPE)
-        self.workloads = workloads_of(scheduler.client)
+        workloads, state = workloads_of(scheduler.client), scheduler.cache.state
+        self._limits_of = dict[tuple[int, ...], dict[str, int]]()
+        self._held = {row: self._count(state.pods_of(row), workloads) for row in self.rows}
 
-    def of(self, groups: dict[str, list[int]]) -> list[Room]:
-        """Return the room on the rows of each group."""
-        every = np.array([row for rows in groups.values() for row in rows], dtype=np.intp)
+    def by(self, label: str = "") -> list[Room]:
+        """Return the room on each node, or on the nodes with each value of a label.
+
+        Raises
+        ------
+        InputError
+            No node has the label.
+        """
+        groups = {str(self.scheduler.table.row_name(row)): [row] for row in self.rows}
+        if label:
+            kept = set(self.rows)
+            every = grouped_rows(self.scheduler, label, (*NAMES, "namespace", "workload", "device"))[1]
+            listed = [(name or EMPTY, every[name]) for name in sorted(every)]
+            labelled = {row for its in every.values() for row in its}
+            listed.append((NO_LABEL, [row for row in self.rows if row not in labelled]))
+            groups = {
+                name: its for name, of_value in listed if (its := [row for row in of_value if row in kept])
+            }
         used = [
             name
             for name, column in self.allocatable.items()
-            if name == PODS or name in FIRST or column[every].any()
+            if name == PODS or name in FIRST or column[self.rows].any()
         ]
         used.sort(key=shown_rank)
         return [self._room(name, rows, used) for name, rows in groups.items()]
+
+    def _count(self, pods: Iterable[Pod], workloads: Workloads) -> _Held:
+        classes = self.scheduler.cache.state.classes
+        held = _Held(Counter(), Counter(), {})
+        for pod in pods:
+            workload = workloads.of(pod)
+            held.pods[workload] += 1
+            needs = classes.shape_of(classes.intern(pod)).needs
+            held.requested.setdefault(workload, Counter()).update(needs)
+            spec = pod.spec
+            # Pods of one template share these parts.
+            parts = id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead)
+            if (limits := self._limits_of.get(parts)) is None:
+                limits = {name: whole(name, amount) for name, amount in pod_limits(pod).items()}
+                self._limits_of[parts] = limits
+            held.limits.update(limits)
+        return held
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
         names = [each for each in names if "/" not in each or self.allocatable[each][rows].any()]
@@ -264,9 +309,7 @@ class _Rooms:
         """Return the sums of limits, cpu in millicores."""
         limits = Counter[str]()
         for row in rows:
-            for pod in self.scheduler.cache.state.pods_of(row):
-                for name, amount in pod_limits(pod).items():
-                    limits[name] += whole(name, amount)
+            limits.update(self._held[row].limits)
         return {name: limits[name] for name in names if name in limits}
 
     def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
@@ -285,13 +328,10 @@ class _Rooms:
 
     def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
         """Return the workloads, those with the largest share of a resource first."""
-        state = self.scheduler.cache.state
         pods, requested = Counter[Workload](), dict[Workload, Counter[str]]()
-        for row in rows:
-            for pod in state.pods_of(row):
-                workload = self.workloads.of(pod)
-                pods[workload] += 1
-                needs = state.classes.shape_of(state.classes.intern(pod)).needs
+        for held in (self._held[row] for row in rows):
+            pods.update(held.pods)
+            for workload, needs in held.requested.items():
                 requested.setdefault(workload, Counter()).update(needs)
 
         def share(workload: Workload) -> float:

@@ -44,7 +44,7 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.nodes.node_room import Room
+    from moorage.answers.nodes.node_room import NodeRooms, Room
     from moorage.answers.scheduler import Scheduler
     from moorage.document import Document
     from moorage.kube import Cluster
@@ -272,9 +272,11 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""
-        rows, of_prices = _rows(scheduler, of, selector, options)
-        is_whole = not of and shares == (None, None) and output in ("table", "markdown")
-        pools = _pools(scheduler, rows) if is_whole else []
+        rows, of_prices, rooms = _rows(scheduler, of, selector, options)
+        pools: list[Room] = []
+        if rooms and not of and shares == (None, None) and output in ("table", "markdown"):
+            has_several = len({room.pool for room in rows}) > 1
+            pools = sorted(rooms.by("pool"), key=attrgetter("name")) if has_several else []
         if of not in ("namespace", "workload", "device"):
             rows = _between(rows, *shares)
         if sort_by is not None:
@@ -300,9 +302,10 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
 
 def _rows(
     scheduler: Scheduler, of: str, selector: str, options: Mapping[str, Any]
-) -> tuple[list[Any], list[str]]:
-    """Return the rows of nodes, or of what else the question is about, and notes about their prices."""
-    from moorage.answers.nodes.node_room import NO_LABEL, node_room
+) -> tuple[list[Any], list[str], NodeRooms | None]:
+    """Return the rows of nodes, or of what else the question is about; notes about their prices; and the
+    rooms that rows of nodes come from."""
+    from moorage.answers.nodes.node_room import NO_LABEL, NodeRooms
     from moorage.answers.nodes.paid_room import node_prices
     from moorage.answers.nodes.pod_use import namespace_use, workload_use
     from moorage.cluster.change import select_nodes
@@ -312,24 +315,16 @@ def _rows(
         with located(source="--selector"):
             names = [node.name for node in select_nodes(scheduler.client, selector)]
     if of == "device":
-        return [use for use in scheduler.ask.device_use() if names is None or use.node in names], []
+        return [use for use in scheduler.ask.device_use() if names is None or use.node in names], [], None
     prices, notes = node_prices(scheduler.client, asked_nodes(options).types())
     if of == "namespace":
-        return namespace_use(scheduler, options["namespace"] or "", prices), notes
+        return namespace_use(scheduler, options["namespace"] or "", prices), notes, None
     if of == "workload":
-        return workload_use(scheduler, names, prices), notes
+        return workload_use(scheduler, names, prices), notes, None
     with located(source="--by"):
-        rooms = node_room(scheduler, names, of, prices)
-    return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name)), notes
-
-
-def _pools(scheduler: Scheduler, rooms: Sequence[Room]) -> list[Room]:
-    """Return the pools of nodes, if there are several."""
-    from moorage.answers.nodes.node_room import node_room
-
-    if len({room.pool for room in rooms}) < 2:
-        return []
-    return sorted(node_room(scheduler, [room.name for room in rooms], "pool"), key=attrgetter("name"))
+        rooms = NodeRooms(scheduler, names, prices)
+        rows = rooms.by(of)
+    return sorted(rows, key=lambda room: (room.name == NO_LABEL, room.name)), notes, rooms
 
 
 def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 
 from moorage.cluster import PodScheduler
@@ -224,9 +223,10 @@ class NodeRooms:
         self.scheduler, self.rows = scheduler, rows_of(scheduler, names)
         self.most = HOLDERS if names is None else None
         self.paid, self.usage = PaidRoom(scheduler, price_of), usage_by_name(scheduler)
-        self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
-        self.requested = {name: table.column("requested", name) for name in table.allocatable}
-        self.free = {name: free_amounts(scheduler, name) for name in table.allocatable}
+        # As lists: most rooms are of one row.
+        self.allocatable = {name: table.column("allocatable", name).tolist() for name in table.allocatable}
+        self.requested = {name: table.column("requested", name).tolist() for name in table.allocatable}
+        self.free = {name: free_amounts(scheduler, name).tolist() for name in table.allocatable}
         self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
         self.type = common_value(scheduler, INSTANCE_TYPE)
         workloads, state = workloads_of(scheduler.client), scheduler.cache.state
@@ -254,7 +254,7 @@ class NodeRooms:
         used = [
             name
             for name, column in self.allocatable.items()
-            if name == PODS or name in FIRST or column[self.rows].any()
+            if name == PODS or name in FIRST or any(column[row] for row in self.rows)
         ]
         used.sort(key=shown_rank)
         return [self._room(name, rows, used) for name, rows in groups.items()]
@@ -277,7 +277,9 @@ class NodeRooms:
         return held
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
-        names = [each for each in names if "/" not in each or self.allocatable[each][rows].any()]
+        names = [
+            each for each in names if "/" not in each or any(self.allocatable[each][row] for row in rows)
+        ]
         nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
         allocatable, requested = (self._sums(of, rows, names) for of in (self.allocatable, self.requested))
         is_open = [not (node.spec.unschedulable or _repels(node)) for node in nodes]
@@ -302,8 +304,8 @@ class NodeRooms:
         return Room(name, *about, *amounts, tuple(taints), holders, devices, **more)
 
     @staticmethod
-    def _sums(columns: Mapping[str, Any], rows: list[int], names: list[str]) -> dict[str, int]:
-        return {name: int(columns[name][rows].sum()) for name in names}
+    def _sums(columns: Mapping[str, list[int]], rows: list[int], names: list[str]) -> dict[str, int]:
+        return {name: sum([columns[name][row] for row in rows]) for name in names}
 
     def _limits(self, rows: list[int], names: list[str]) -> dict[str, int]:
         """Return the sums of limits, cpu in millicores."""
@@ -314,7 +316,7 @@ class NodeRooms:
 
     def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
         names = (f"Node {self.scheduler.table.row_name(row)}" for row in rows)
-        needs = ({name: int(column[row]) for name, column in self.requested.items()} for row in rows)
+        needs = ({name: column[row] for name, column in self.requested.items()} for row in rows)
         return measured_use(self.usage, zip(names, needs, strict=True)) if self.usage else UNSET
 
     def _largest(self, rows: list[int], names: list[str]) -> dict[str, int]:
@@ -322,9 +324,12 @@ class NodeRooms:
         rows = [row for row in rows if self.free[PODS][row]]
         if not rows:
             return {}
-        free = [self.free[name][rows] for name in FIRST]
-        best = rows[np.min([column / max(column.max(), 1) for column in free], axis=0).argmax()]
-        return {name: amount for name in names if name != PODS and (amount := int(self.free[name][best]))}
+        free = [self.free[name] for name in FIRST]
+        most = [max(1, *[column[row] for row in rows]) for column in free]
+        best = max(
+            rows, key=lambda row: min(column[row] / top for column, top in zip(free, most, strict=True))
+        )
+        return {name: amount for name in names if name != PODS and (amount := self.free[name][best])}
 
     def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
         """Return the workloads, those with the largest share of a resource first."""

@@ -236,9 +236,15 @@ class SchedulingCycle:
         if overlap(entry.targets, taken):
             self._skip(entry, _OVERLAPPING)
             return
-        usage = assignment.usage(queue)
+        usage, root = assignment.usage(queue), queue.root()
         removed: Undo = []
-        self._snapshot.release_all([*taken.values(), *[each.workload for each in entry.targets]], removed)
+        # Those of other trees count by the topologies that they share with it.
+        near = [
+            each
+            for each in taken.values()
+            if each.usage().domains or self._snapshot.queues[each.cluster_queue].root() is root
+        ]
+        self._snapshot.release_all([*near, *[each.workload for each in entry.targets]], removed)
         fits = queue.fits(usage)
         undo(removed)
         if not fits:

@@ -131,6 +131,7 @@ class QueuedWorkload:
 
     _usage: Usage | None
     _needs: list[Needs] | None
+    _held: frozenset[FlavorResource] | None
 
     def __init__(self, obj: Workload, policies: PodPolicies) -> None:
         self.obj = obj
@@ -303,13 +304,14 @@ class QueuedWorkload:
 
     def uses(self, resources: Iterable[FlavorResource]) -> bool:
         """Whether it has one of some resources of flavors."""
-        wanted = set(resources)
-        held = [pods.flavors.items() for pods in self.holds or ()]
-        return any((flavor, resource) in wanted for each in held for resource, flavor in each)
+        if self._held is None:
+            held = [pods.flavors.items() for pods in self.holds or ()]
+            self._held = frozenset([(flavor, resource) for each in held for resource, flavor in each])
+        return not self._held.isdisjoint(resources)
 
     def changed(self) -> None:
         """Forget what was counted: what it holds has changed, or what its pods need."""
-        self._usage = self._needs = None
+        self._usage = self._needs = self._held = None
 
     def can_shrink(self) -> bool:
         """Whether it may be admitted with fewer pods."""

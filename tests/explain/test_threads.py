@@ -1,4 +1,4 @@
-"""The table of docs/explanations.md: what resolves each thread stands in the first lines of the output."""
+"""The table of tests/data/threads: what resolves each thread stands in the first lines of the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.house.source import ROOT
 from moorage.cli import main
 
 LINES = 15
-PAGE = (ROOT / "docs/explanations.md").read_text()
+PAGE = (ROOT / "tests/data/threads/README.md").read_text()
 ROWS = [
     (thread, shlex.split(arguments), fact)
     for thread, arguments, fact in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)

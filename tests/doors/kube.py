@@ -41,6 +41,7 @@ from moorage.kube.admission.field_checks import forbidden as forbidden
 from moorage.kube.admission.field_checks import invalid as invalid
 from moorage.kube.admission.field_checks import part as part
 from moorage.kube.admission.field_checks import parts as parts
+from moorage.kube.admission.kueue_refusals import refusals as refusals
 from moorage.kube.admission.manifest_validation import OF_NEW_PODS as OF_NEW_PODS
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
 from moorage.kube.admission.manifest_validation import newly_refused as newly_refused

@@ -22,7 +22,6 @@ FORMATS = (
     "engine/framework/configuration",
     "engine/extenders/extender_wire",
     "kube/model",
-    "queues/objects",
 )
 """Where classes are named after those of a format, of upstream or of a seed."""
 TWO_MEANINGS = {

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from moorage.kube import Object, decode_object
-from moorage.queues import read_object
 from tests.doors.kube import read_custom
 from tests.doors.queues import JobWorkloads, workload_name
 
@@ -117,7 +116,7 @@ def test_the_fewest_pods_the_topology_and_the_priority_are_those_that_the_job_na
         "metadata": {"name": "high"},
         "value": 7,
     }
-    (workload,) = JobWorkloads([read_object(high)]).workloads([wanted])
+    (workload,) = JobWorkloads([decode_object(high)]).workloads([wanted])
     (pods,) = workload.spec.pod_sets
     assert (pods.min_count, workload.spec.priority, workload.spec.queue_name) == (2, 7, "lq")
     assert pods.topology_request is not None
@@ -138,7 +137,7 @@ def test_what_has_a_workload_gets_no_other_and_what_names_no_queue_none() -> Non
         "metadata": {"name": "default", "namespace": "d"},
         "spec": {"clusterQueue": "q"},
     }
-    (workload,) = JobWorkloads([read_object(local)]).workloads([decode_object(free)])
+    (workload,) = JobWorkloads([decode_object(local)]).workloads([decode_object(free)])
     assert workload.spec.queue_name == "default"
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.kube import ObjectMeta
-from moorage.queues import Settings
-from tests.doors.queues import (
+from moorage.kube import (
     ClusterQueue,
     ClusterQueueSpec,
     Cohort,
     CohortSpec,
     FlavorQuotas,
-    Node,
-    QueueSnapshot,
+    ObjectMeta,
+    QueueResourceQuota,
     ResourceGroup,
-    ResourceQuota,
-    Undo,
-    undo,
 )
+from moorage.queues import Settings
+from tests.doors.queues import Node, QueueSnapshot, Undo, undo
 
 KEY = ("f", "pods")
 LIMIT = st.none() | st.integers(0, 8)
@@ -27,7 +24,7 @@ COHORTS = 4
 
 
 def groups(nominal: int, borrowing: int | None, lending: int | None) -> tuple[ResourceGroup, ...]:
-    quota = ResourceQuota(
+    quota = QueueResourceQuota(
         name="pods", nominal_quota=nominal, borrowing_limit=borrowing, lending_limit=lending
     )
     flavor = FlavorQuotas(name="f", resources=(quota,))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.kube import decode_object
-from moorage.queues import Kueue, Settings, read_object, refusals
+from moorage.kube import decode_object, load
+from moorage.queues import Kueue, Settings
+from tests.doors.kube import refusals
 
 Json = dict[str, Any]
 
@@ -44,7 +45,7 @@ def workload(cpu: str, name: str = "w", **resources: Any) -> Json:
 
 
 def kueue(*objects: Json) -> Kueue:
-    return Kueue([read_object(each) or decode_object(each) for each in objects])
+    return Kueue([decode_object(each) for each in objects])
 
 
 WHERE = "spec.resourceGroups[0].flavors[0].resources[0]"
@@ -86,18 +87,15 @@ WHERE = "spec.resourceGroups[0].flavors[0].resources[0]"
     ],
 )
 def test_a_queue_is_refused_as_by_kueue(spec: Json, text: str) -> None:
-    obj = read_object(queue(spec))
-    assert obj is not None
+    obj = decode_object(queue(spec))
     assert refusals(obj) == [text]
 
 
 def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_parent() -> None:
     limits = quota(lendingLimit=9)
     alone, below = (
-        read_object(kind("Cohort", "co", limits | parent)) for parent in ({}, {"parentName": "top"})
+        decode_object(kind("Cohort", "co", limits | parent)) for parent in ({}, {"parentName": "top"})
     )
-    assert alone is not None
-    assert below is not None
     assert refusals(alone) == [f'{WHERE}.lendingLimit: Invalid value: "9": must be nil when parent is empty']
     assert refusals(below) == []
 
@@ -113,7 +111,7 @@ def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_
 )
 def test_a_field_of_another_version_is_refused(value: Json, text: str) -> None:
     with pytest.raises(InputError, match="ClusterQueue q") as error:
-        read_object(value)
+        load([value])
     assert text in str(error.value)
 
 
@@ -128,11 +126,11 @@ def test_an_older_version_is_converted() -> None:
         "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"},
         "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
     }
-    assert read_object(queue(old, "v1beta1")) == read_object(queue(new))
+    assert decode_object(queue(old, "v1beta1")) == decode_object(queue(new))
     spec = {"priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass", "priorityClassName": "high"}
-    converted = read_object(kind("Workload", "w", spec, "v1beta1"))
+    converted = decode_object(kind("Workload", "w", spec, "v1beta1"))
     ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
-    assert converted == read_object(kind("Workload", "w", {"priorityClassRef": ref}))
+    assert converted == decode_object(kind("Workload", "w", {"priorityClassRef": ref}))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +156,7 @@ def test_a_queue_that_is_not_active_says_why(objects: list[Json], why: str) -> N
 
 def test_a_queue_admits_once_what_it_refers_to_is_there() -> None:
     waits = kueue(queue(quota()), LOCAL, workload("1"))
-    flavor = read_object(FLAVOR)
-    assert flavor is not None
+    flavor = decode_object(FLAVOR)
     waits.apply(flavor)
     assert [each.workload for cycle in waits.run() for each in cycle.admitted] == ["d/w"]
 

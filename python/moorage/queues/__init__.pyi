@@ -1,7 +1,5 @@
 # The public names: for type checkers, and for the room, which imports each at its first use.
 
-from .kueue_refusals import refusals as refusals
-from .objects import read_object as read_object
 from .queue_manager import AdmittedWorkload as AdmittedWorkload
 from .queue_manager import Cycle as Cycle
 from .queue_manager import Kueue as Kueue

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from moorage.kube.model.kueue import ANY, LOWER, NEWER
+
 from .flavors import FlavorAssigner
-from .objects import ANY, LOWER, NEWER
 from .quota import Undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from moorage.kube.model.kueue import NEVER
+
 from .candidates import BY_SHARE, IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
-from .objects import NEVER
 from .quota import NO_SHARE, Node, Share, Undo, undo
 from .settings import FINAL, Settings
 from .snapshot import Queue, QueueSnapshot

@@ -8,12 +8,12 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
+from moorage.kube.model.kueue import NEVER, NEXT, ResourceFlavor
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.node import Node as ClusterNode
 from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec
 
-from .objects import NEVER, NEXT, ResourceFlavor
 from .settings import Settings
 from .snapshot import FlavorGroup, Queue, QueueSnapshot
 from .topology_snapshot import DomainUsage, PlacedPods, TopologyDemand

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from .objects import BEST_EFFORT, STRICT
+from moorage.kube.model.kueue import BEST_EFFORT, STRICT
+
 from .settings import Settings
 from .workloads import REQUEUED, QueuedWorkload
 

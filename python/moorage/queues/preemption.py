@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from moorage.kube.model.kueue import NEVER
+
 from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
 from .fair_sharing import preempted_by_share
 from .flavors import FlavorAssigner, FlavorAssignment, Mode, Rank
-from .objects import NEVER
 from .quota import Node, Undo, fit_in_quota, undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moorage.kube.model.kueue import ANY
+
 from .candidates import PreemptionTarget, overlap
 from .flavors import FlavorAssigner, FlavorAssignment, FlavorFit, settle
-from .objects import ANY
 from .pending import FAILED, GENERIC, MISMATCH, PENDING_PREEMPTION
 from .pod_policies import PodPolicies
 from .preemption import Preemptions

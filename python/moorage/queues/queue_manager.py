@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from moorage.errors import InputError
+from moorage.kube.model.kueue import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace
 from moorage.kube.model.policy import LimitRange, RuntimeClass
 
-from .objects import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
 from .pending import PendingQueue
 from .pod_policies import PodPolicies
 from .queue_cycle import Entry, SchedulingCycle

@@ -12,8 +12,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 from moorage._core.base.quantity import parse
+from moorage.kube.model.kueue import FairSharing, ResourceGroup
 
-from .objects import FairSharing, ResourceGroup
 from .whole_amounts import Amounts, FlavorResource, amount
 
 Undo = list[tuple[Any, Any]]

@@ -7,12 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.kube.model.meta import Object
-from moorage.kube.model.node import Node as ClusterNode
-from moorage.kube.model.pod import Pod
-
-from .objects import (
-    GROUP,
+from moorage.kube.model.kueue import (
     NEVER,
     RUN,
     AdmissionCheck,
@@ -22,6 +17,11 @@ from .objects import (
     ResourceGroup,
     Topology,
 )
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import Node as ClusterNode
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.workload import KUEUE
+
 from .quota import Node, Undo
 from .settings import Settings
 from .topology_snapshot import TopologySnapshot
@@ -29,9 +29,9 @@ from .whole_amounts import PODS, Amounts, FlavorResource, amounts_of, plus
 from .workloads import QueuedWorkload, Usage
 
 _TOPOLOGY_ANNOTATIONS = {
-    f"{GROUP}/podset-{kind}-topology" for kind in ("preferred", "required", "unconstrained")
+    f"{KUEUE}/podset-{kind}-topology" for kind in ("preferred", "required", "unconstrained")
 }
-_MULTIKUEUE, _PROVISIONING = f"{GROUP}/multikueue", f"{GROUP}/provisioning-request"
+_MULTIKUEUE, _PROVISIONING = f"{KUEUE}/multikueue", f"{KUEUE}/provisioning-request"
 
 
 class FlavorGroup:

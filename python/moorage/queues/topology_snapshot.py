@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from moorage._core.base.selectors import NodeSelectorMatcher, find_intolerable_taint
+from moorage.kube.model.kueue import PodSet, ResourceFlavor, Topology, TopologyRequest
 from moorage.kube.model.node import HOSTNAME, Node
 from moorage.kube.model.pod import PodSpec, Toleration
 
 from .balanced_placement import balanced_domains
-from .objects import PodSet, ResourceFlavor, Topology, TopologyRequest
 from .quota import Undo
 from .settings import Settings
 from .topology_domains import (

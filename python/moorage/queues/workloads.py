@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from moorage.kube.model.kueue import PodSet, TopologyAssignment, Workload
 from moorage.kube.model.meta import Condition as ApiCondition
+from moorage.kube.model.workload import KUEUE
 
-from .objects import GROUP, PodSet, TopologyAssignment, Workload
 from .pod_policies import PodPolicies
 from .settings import Settings
 from .topology_snapshot import DomainUsage, PlacedPods
@@ -21,7 +22,7 @@ EVICTED, PREEMPTED, REQUEUED, TARGET = "Evicted", "Preempted", "Requeued", "Deac
 PENDING, RETRY, READY, REJECTED = "Pending", "Retry", "Ready", "Rejected"
 BY_PREEMPTION, BY_CHECK, BY_TIMEOUT = "Preempted", "AdmissionCheck", "PodsReadyTimeout"
 WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
-JOB_UID = f"{GROUP}/job-uid"
+JOB_UID = f"{KUEUE}/job-uid"
 
 
 @lru_cache(maxsize=1 << 12)
@@ -239,7 +240,7 @@ class QueuedWorkload:
     def has_priority_class(self) -> bool:
         """Whether its priority is that of a WorkloadPriorityClass."""
         ref = self.obj.spec.priority_class_ref
-        return ref is not None and (ref.group, ref.kind) == (GROUP, "WorkloadPriorityClass")
+        return ref is not None and (ref.group, ref.kind) == (KUEUE, "WorkloadPriorityClass")
 
     def queue_time(self, settings: Settings) -> int:
         """Return the time by which it stands in its queue."""

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from moorage.kube import decode_object
-from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload, Settings, read_object
+from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload, Settings
 from tests.conformance.compare import differences, short
 from tests.doors.queues import milliseconds, text
 
@@ -117,10 +117,6 @@ def play(scenario: Json) -> Json:
     return {"cycles": cycles, "stable": stable, "workloads": final}
 
 
-def _read(value: Json) -> Any:
-    return read_object(value) or decode_object(value)
-
-
 class _Game:
     """A scenario that is played."""
 
@@ -133,7 +129,7 @@ class _Game:
         settings = Settings(
             strategies, config.get("requeuingTimestamp", "Eviction"), config.get("featureGates", {})
         )
-        objects = [_read(value) for value in scenario["objects"]]
+        objects = [decode_object(value) for value in scenario["objects"]]
         first = [each for each in objects if each.kind != "Workload"]
         now, after = milliseconds(scenario["now"]), config.get("releaseAfter", 0)
         self.kueue = Kueue(first, settings, now, after)
@@ -192,7 +188,7 @@ class _Game:
                     kueue.delete("Workload", key)
             elif kind in ("update", "create"):
                 for value in what:
-                    kueue.apply(_read(value))
+                    kueue.apply(decode_object(value))
             elif kind == "active":
                 for key, active in what.items():
                     kueue.activate(key, active)

@@ -32,7 +32,7 @@ from ..model.meta import (
     thousandths,
 )
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
-from ..model.workload import CustomObject
+from ..model.workload import KUEUE, CustomObject
 
 # ---- gated operators ---------------------------------------------------------------------------------------
 #
@@ -352,6 +352,12 @@ def validate(obj: Object) -> None:
         from ..apiserver.custom_schemas import check_custom  # few clusters have Karpenter
 
         check_custom(obj)
+    elif obj.api_version.startswith(f"{KUEUE}/"):
+        from .kueue_refusals import refusals  # few clusters have Kueue
+
+        for text in refusals(obj):
+            path, _, message = text.partition(": ")
+            raise InputError(message, obj=shorten(obj.full_name), path=path)
 
 
 def is_subdomain(name: str) -> bool:

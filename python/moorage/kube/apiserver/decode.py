@@ -27,7 +27,7 @@ from ..model.resource_claims import API_VERSION
 from ..model.resource_slices import KINDS as SLICE_KINDS
 from ..model.webhooks import KINDS as WEBHOOK_KINDS
 from ..model.workload import KINDS as WORKLOAD_KINDS
-from ..model.workload import OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
+from ..model.workload import KUEUE, OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
 from .unread_fields import unread_text, unread_type
 
 # ---- resource versions -------------------------------------------------------------------------------------
@@ -138,6 +138,15 @@ _GROUPS = {
     for kind, struct in _KINDS.items()
 }
 """API groups by kind."""
+_GLOBAL_OF_KUEUE = (
+    "ClusterQueue",
+    "Cohort",
+    "ResourceFlavor",
+    "Topology",
+    "AdmissionCheck",
+    "WorkloadPriorityClass",
+)
+_GROUPS |= dict.fromkeys((*_GLOBAL_OF_KUEUE, "LocalQueue", "Workload"), (KUEUE,))  # few clusters have them
 _GONE = {("PodGroup", "scheduling.k8s.io/v1alpha2"): pod_group.PodGroup().api_version}
 """Kinds and versions of an alpha that ended with Kubernetes 1.36, and the version that is read."""
 CLUSTER_SCOPED = frozenset(
@@ -146,6 +155,7 @@ CLUSTER_SCOPED = frozenset(
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
         *(struct.__name__ for struct in (*ADMISSION_POLICY_KINDS, *WEBHOOK_KINDS)),
+        *_GLOBAL_OF_KUEUE,
         "NodeMetrics",
     }
 )
@@ -244,6 +254,10 @@ def decode_kind(document: Document, kind: str) -> Object:
     """
     if _GROUPS[kind][0] == GROUP:
         document = to_v1(decode(document, dict[str, Any]), kind)
+    elif _GROUPS[kind][0] == KUEUE:
+        from .kueue_versions import KINDS, to_v1beta2
+
+        return decode_as(to_v1beta2(decode(document, dict[str, Any]), kind), KINDS[kind])
     return decode_as(document, _KINDS[kind])
 
 

@@ -29,6 +29,8 @@ from .meta import (
 )
 from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
+KUEUE = "kueue.x-k8s.io"
+"""The API group of Kueue."""
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 

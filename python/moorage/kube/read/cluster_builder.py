@@ -50,6 +50,7 @@ from ..workloads.expand_kinds import (
     SUSPENDED,
     Expanded,
     expand_kinds,
+    is_of_kueue,
     not_counted,
     suspended_names,
 )
@@ -312,7 +313,7 @@ def complete(
     listed, places = overlay.result()
     _check_changes(listed, places, refusals, around)
     expanded, policies = Expanded.empty(), list[OutsidePolicy]()
-    if any(isinstance(obj, CustomObject) for obj in listed):
+    if any(isinstance(obj, CustomObject) or is_of_kueue(obj) for obj in listed):
         policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
         expanded = expand_kinds(
             listed,

@@ -38,6 +38,7 @@ from ..model.workload import (
     full_kind,
 )
 from ..releases import RELEASES, FeatureGates, default_gates
+from ..workloads.expand_kinds import is_of_kueue
 from ..workloads.kind_table import rule_of
 from ..workloads.ownership import Names
 from .change_cluster import ClusterChange
@@ -278,7 +279,8 @@ def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: in
 
 def _is_operated(obj: Object) -> bool:
     """Whether operators that are not simulated act on an object: Kueue on a suspended Job."""
-    return isinstance(obj, CustomObject) or (isinstance(obj, Job) and bool(obj.spec.suspend))
+    is_suspended = isinstance(obj, Job) and bool(obj.spec.suspend)
+    return isinstance(obj, CustomObject) or is_suspended or is_of_kueue(obj)
 
 
 def _refuse_swapped(read: ReadObjects) -> None:
@@ -343,7 +345,8 @@ def _is_judged(obj: Object) -> bool:
     from ..admission.manifest_validation import has_rules  # which has judged the change
 
     is_own = obj.api_version.partition("/")[0].endswith("moorage.dev")
-    return is_own or isinstance(obj, KARPENTER_KINDS) or has_rules(obj.kind, obj.api_version)
+    is_known = isinstance(obj, KARPENTER_KINDS) or is_of_kueue(obj)
+    return is_own or is_known or has_rules(obj.kind, obj.api_version)
 
 
 def _served(

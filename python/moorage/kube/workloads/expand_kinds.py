@@ -20,7 +20,7 @@ from ..model.cluster import UNKNOWN, LeftOut, PodAdditions, Suspended
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import MAX_PODS, CustomObject, Job
+from ..model.workload import KUEUE, MAX_PODS, CustomObject, Job, full_kind
 from .custom_objects import (
     counted,
     digest_of,
@@ -34,8 +34,8 @@ from .custom_objects import (
 )
 from .kind_rules import NOT_SIMULATED, Group, KindRule, Values, map_of
 from .kind_table import rule_of
-from .kueue import QUEUE, Inadmissible, Quotas, fewest
 from .ownership import Owners, controller_reference, is_active
+from .queue_quotas import QUEUE, Inadmissible, Quotas, fewest
 
 _EXAMPLES = 5
 _LEFT_OUT = "Not simulated, so their pods are left out"
@@ -145,6 +145,11 @@ def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended]) -> list
     return [f"{name} (queue {queue})" if queue else name for name, queue in queues]
 
 
+def is_of_kueue(obj: Object) -> bool:
+    """Whether an object is one of Kueue's kinds."""
+    return obj.api_version.startswith(f"{KUEUE}/")
+
+
 class _Expansion:
     """Collects what follows from objects of other projects."""
 
@@ -166,8 +171,13 @@ class _Expansion:
         """Remember the objects that others refer to; one without a namespace is found by its name alone."""
         for obj in objects:
             if isinstance(obj, CustomObject) and obj.document and _makes_none(obj):
-                for namespace in {self._namespace_of(obj), ""}:
-                    self._read[obj.full_kind, namespace, obj.name] = obj.document
+                document = obj.document
+            elif is_of_kueue(obj):
+                document = msgspec.json.encode(obj)
+            else:
+                continue
+            for namespace in {self._namespace_of(obj), ""}:
+                self._read[full_kind(obj.kind, obj.api_version), namespace, obj.name] = document
 
     def keep(self, obj: Object, at: int) -> None:
         """Take an object, which is or was made for the one at an index."""

@@ -335,20 +335,14 @@ RULES: dict[str, KindRule] = {
     **COUNTED,
     # What others refer to, and objects that mirror the pods of others.
     **dict.fromkeys(
-        (
-            *("ClusterTrainingRuntime.trainer.kubeflow.org", "TrainingRuntime.trainer.kubeflow.org"),
-            *(
-                f"{kind}.kueue.x-k8s.io"
-                for kind in ("LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor")
-            ),
-        ),
+        ("ClusterTrainingRuntime.trainer.kubeflow.org", "TrainingRuntime.trainer.kubeflow.org"),
         _READ,
     ),
     **dict.fromkeys(
         (
             "VirtualMachineInstancetype.instancetype.kubevirt.io",
             "VirtualMachineClusterInstancetype.instancetype.kubevirt.io",
-            *("KafkaTopic.kafka.strimzi.io", "Workload.kueue.x-k8s.io", "SidecarSet.apps.kruise.io"),
+            *("KafkaTopic.kafka.strimzi.io", "SidecarSet.apps.kruise.io"),
             *("ProvisioningRequest.autoscaling.x-k8s.io", "CapacityBuffer.autoscaling.x-k8s.io"),
             *("ServingRuntime.serving.kserve.io", "ClusterServingRuntime.serving.kserve.io"),
             *("ClusterServiceVersion.operators.coreos.com", "Instrumentation.opentelemetry.io"),

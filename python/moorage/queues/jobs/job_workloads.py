@@ -9,9 +9,18 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import located
+from moorage.kube.model.kueue import (
+    LocalQueue,
+    PodSet,
+    PriorityClassRef,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadSpec,
+)
 from moorage.kube.model.meta import Object, ObjectMeta, OwnerReference, whole_number
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import (
+    KUEUE,
     CustomObject,
     Deployment,
     Job,
@@ -22,20 +31,11 @@ from moorage.kube.model.workload import (
     full_kind,
 )
 
-from ..objects import (
-    GROUP,
-    LocalQueue,
-    PodSet,
-    PriorityClassRef,
-    Workload,
-    WorkloadPriorityClass,
-    WorkloadSpec,
-)
 from ..workloads import JOB_UID
 from .pod_sets import KINDS, of_groups, of_job, of_values, pod_set
 
-_QUEUE, _PRIORITY = f"{GROUP}/queue-name", f"{GROUP}/priority-class"
-_POD_GROUP, _TOTAL = f"{GROUP}/pod-group-name", f"{GROUP}/pod-group-total-count"
+_QUEUE, _PRIORITY = f"{KUEUE}/queue-name", f"{KUEUE}/priority-class"
+_POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
 _DEFAULT = "default"
 _LONGEST = 253 - 6
 _MANAGED = KINDS | {
@@ -124,7 +124,7 @@ class JobWorkloads:
     def _priority(self, obj: Object, pod_sets: list[PodSet]) -> tuple[PriorityClassRef | None, int]:
         """Return the class that a job names, or else its first pods that name one, and its priority."""
         if name := obj.metadata.labels.get(_PRIORITY, ""):
-            ref = PriorityClassRef(group=GROUP, kind="WorkloadPriorityClass", name=name)
+            ref = PriorityClassRef(group=KUEUE, kind="WorkloadPriorityClass", name=name)
             return ref, self._classes.get(name, 0)
         names = [each.template.spec.priority_class_name for each in pod_sets]
         if name := next(filter(None, names), ""):

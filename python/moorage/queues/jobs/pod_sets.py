@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube.apiserver.decode import decode
+from moorage.kube.model.kueue import PodSet, TopologyRequest
 from moorage.kube.model.meta import ObjectMeta, whole_number
-from moorage.kube.model.workload import Job, LeaderWorkerSet, PodTemplateSpec
+from moorage.kube.model.workload import KUEUE, Job, LeaderWorkerSet, PodTemplateSpec
 from moorage.kube.workloads.kind_rules import map_of, maps_of, number_of
-
-from ..objects import GROUP, PodSet, TopologyRequest
 
 Values = dict[str, Any]
 
@@ -58,7 +57,7 @@ def pod_set(name: str, count: int, template: PodTemplateSpec, least: int | None 
 
 def _topology_request(metadata: ObjectMeta) -> TopologyRequest | None:
     def given(what: str) -> str | None:
-        return metadata.annotations.get(f"{GROUP}/podset-{what}")
+        return metadata.annotations.get(f"{KUEUE}/podset-{what}")
 
     required, preferred, free = (
         given(f"{kind}-topology") for kind in ("required", "preferred", "unconstrained")
@@ -77,7 +76,7 @@ def _topology_request(metadata: ObjectMeta) -> TopologyRequest | None:
     if slices is not None and size is not None:
         number = whole_number(size)
         if number is None:
-            path = f"metadata.annotations[{GROUP}/podset-slice-size]"
+            path = f"metadata.annotations[{KUEUE}/podset-slice-size]"
             raise InputError(f'"{size}" is no number', path=path)
         request = replace(request, pod_set_slice_required_topology=slices, pod_set_slice_size=number)
     group = given("group-name")
@@ -91,7 +90,7 @@ def of_job(job: Job) -> list[PodSet]:
     count = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         count = min(count, spec.completions)
-    least = whole_number(job.metadata.annotations.get(f"{GROUP}/job-min-parallelism", ""))
+    least = whole_number(job.metadata.annotations.get(f"{KUEUE}/job-min-parallelism", ""))
     return [pod_set("main", count, spec.template, least)]
 
 

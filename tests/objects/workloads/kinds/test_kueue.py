@@ -87,15 +87,15 @@ NEVER: dict[str, tuple[list[dict[str, Any]], str]] = {
         "flavor f has 2 of 4 cpu, and cohort ab lends 1",
     ),
     "a limit of what is borrowed": (
-        [queue(cpu(2, borrowingLimit=1), cohort="ab"), queue(cpu(9), name="b", cohort="ab"), job()],
+        [queue(cpu(2, borrowingLimit=1), cohortName="ab"), queue(cpu(9), name="b", cohortName="ab"), job()],
         "flavor f has 2 of 4 cpu, and cohort ab lends 1",
     ),
     "a limit of what is lent": (
-        [queue(cpu(2), cohort="ab"), queue(cpu(9, lendingLimit=1), name="b", cohort="ab"), job()],
+        [queue(cpu(2), cohortName="ab"), queue(cpu(9, lendingLimit=1), name="b", cohortName="ab"), job()],
         "flavor f has 2 of 4 cpu, and cohort ab lends 1",
     ),
     "another cohort": (
-        [queue(cpu(2), cohort="ab"), queue(cpu(9), name="b", cohort="c"), job()],
+        [queue(cpu(2), cohortName="ab"), queue(cpu(9), name="b", cohortName="c"), job()],
         "flavor f has 2 of 4 cpu, and cohort ab lends 0",
     ),
 }
@@ -110,13 +110,22 @@ def test_a_job_beyond_the_quota_is_never_admitted(case: str) -> None:
 ADMITTED = {
     "within the quota": [queue(cpu(4)), job()],
     "one of the flavors": [queue(cpu(2), flavor("g", cpu={"nominalQuota": 4})), job()],
-    "what the cohort lends": [queue(cpu(2), cohort="ab"), queue(cpu(2), name="b", cohort="ab"), job()],
+    "what the cohort lends": [
+        queue(cpu(2), cohortName="ab"),
+        queue(cpu(2), name="b", cohortName="ab"),
+        job(),
+    ],
     "what the tree lends": [
-        *(queue(cpu(2), cohort="ab"), cohort("ab", parentName="all"), cohort("all", cpu(1))),
-        *(cohort("c", parentName="all"), queue(cpu(1), name="b", cohort="c"), job()),
+        *(queue(cpu(2), cohortName="ab"), cohort("ab", parentName="all"), cohort("all", cpu(1))),
+        *(cohort("c", parentName="all"), queue(cpu(1), name="b", cohortName="c"), job()),
     ],
     "a circle of cohorts": [
-        *(queue(cpu(2), cohort="a"), cohort("a", cpu(2), parentName="b"), cohort("b", parentName="a"), job()),
+        *(
+            queue(cpu(2), cohortName="a"),
+            cohort("a", cpu(2), parentName="b"),
+            cohort("b", parentName="a"),
+            job(),
+        ),
     ],
     "fewer pods": [queue(cpu(2)), job(meta={"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}})],
     "fewer completions": [queue(cpu(2)), job(completions=2)],
@@ -133,7 +142,7 @@ def test_other_jobs_are_not_left_out(case: str) -> None:
 
 
 def test_a_bad_quota_names_its_queue() -> None:
-    with pytest.raises(InputError, match=r"ClusterQueue team: spec\.resourceGroups: "):
+    with pytest.raises(InputError, match=r"ClusterQueue team: spec\.resourceGroups\[0\]"):
         whys(queue(flavor(cpu={"nominalQuota": "many"})), job())
 
 

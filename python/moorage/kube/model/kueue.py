@@ -1,27 +1,18 @@
-"""The kinds of Kueue (kueue.x-k8s.io/v1beta2), as far as its scheduler reads them; v1beta1 is converted."""
+"""The kinds of Kueue (kueue.x-k8s.io/v1beta2), as far as its scheduler reads them; `kueue_versions` converts
+v1beta1."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from msgspec import field
+from .meta import Condition, Int32, LabelSelector, Object, QuantityLike, Resources, Struct, quantity
+from .node import Taint
+from .pod import Toleration
+from .workload import KUEUE, PodTemplateSpec
 
-from moorage.errors import InputError, located
-from moorage.kube.apiserver.decode import Document, decode
-from moorage.kube.model.meta import (
-    Condition,
-    Int32,
-    LabelSelector,
-    Object,
-    QuantityLike,
-    Struct,
-)
-from moorage.kube.model.node import Taint
-from moorage.kube.model.pod import Toleration
-from moorage.kube.model.workload import PodTemplateSpec
-
-GROUP = "kueue.x-k8s.io"
-_V1BETA1, _V1BETA2 = f"{GROUP}/v1beta1", f"{GROUP}/v1beta2"
+_V1BETA2 = f"{KUEUE}/v1beta2"
+QUEUE = f"{KUEUE}/queue-name"
+"""The label by which a job names its queue."""
 
 NEVER, LOWER, NEWER, ANY = "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"
 NEXT, STOP = "TryNextFlavor", "MayStopSearch"
@@ -32,20 +23,20 @@ HOLD, DRAIN, RUN = "Hold", "HoldAndDrain", "None"
 # ---- quotas ------------------------------------------------------------------------------------------------
 
 
-class ResourceQuota(Struct, frozen=True):
+class QueueResourceQuota(Struct, frozen=True):
     """The quota of a resource in a flavor."""
 
     name: str = ""
-    nominal_quota: QuantityLike = 0
-    borrowing_limit: QuantityLike | None = None
-    lending_limit: QuantityLike | None = None
+    nominal_quota: Annotated[QuantityLike, quantity] = 0
+    borrowing_limit: Annotated[QuantityLike | None, quantity] = None
+    lending_limit: Annotated[QuantityLike | None, quantity] = None
 
 
 class FlavorQuotas(Struct, frozen=True):
     """The quotas of a flavor."""
 
     name: str = ""
-    resources: tuple[ResourceQuota, ...] = ()
+    resources: tuple[QueueResourceQuota, ...] = ()
 
 
 class ResourceGroup(Struct, frozen=True):
@@ -58,7 +49,7 @@ class ResourceGroup(Struct, frozen=True):
 class FairSharing(Struct, frozen=True):
     """The weight of a queue or cohort."""
 
-    weight: QuantityLike | None = None
+    weight: Annotated[QuantityLike | None, quantity] = None
 
 
 class CohortSpec(Struct, frozen=True):
@@ -348,7 +339,7 @@ class PodSetAssignment(Struct, frozen=True):
 
     name: str = "main"
     flavors: dict[str, str] = {}
-    resource_usage: dict[str, QuantityLike] = {}
+    resource_usage: Resources = {}
     count: Int32 | None = None
     topology_assignment: TopologyAssignment | None = None
     delayed_topology_request: str | None = None
@@ -393,7 +384,7 @@ class ReclaimablePod(Struct, frozen=True):
     count: Int32 = 0
 
 
-class WorkloadStatus(Struct, frozen=True):
+class QueuedWorkloadStatus(Struct, frozen=True):
     """Status of a workload."""
 
     conditions: tuple[Condition, ...] = ()
@@ -409,95 +400,11 @@ class Workload(Object, frozen=True):
     kind: str = "Workload"
     api_version: str = _V1BETA2
     spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    status: QueuedWorkloadStatus = QueuedWorkloadStatus()
 
 
-KINDS: dict[str, type[Object]] = {
-    kind.__name__: kind
-    for kind in (
-        *(ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology),
-        *(AdmissionCheck, WorkloadPriorityClass, Workload),
-    )
-}
-"""The kinds that are read."""
-
-
-# ---- reading -----------------------------------------------------------------------------------------------
-
-_Json = dict[str, Any]
-
-
-class _Header(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: _Json = field(default_factory=dict)
-
-
-class _Spec(Struct, frozen=True):
-    spec: _Json = field(default_factory=dict)
-
-
-_FOREIGN = {
-    ("ClusterQueue", "v1beta2"): ("cohort", "admissionChecks"),
-    ("ClusterQueue", "v1beta1"): ("cohortName",),
-    ("Cohort", "v1beta2"): ("parent",),
-    ("Workload", "v1beta2"): ("priorityClassName", "priorityClassSource"),
-    ("Workload", "v1beta1"): ("priorityClassRef",),
-}
-"""Fields that only another version has."""
-
-
-def read_object(document: Document) -> Object | None:
-    """Read an object of Kueue.
-
-    Returns
-    -------
-    Object or None
-        None for kinds that decide about no admission.
-
-    Raises
-    ------
-    InputError
-        A field has a wrong type, or no version has it.
-    """
-    header = decode(document, _Header)
-    group, _, version = header.api_version.partition("/")
-    if group != GROUP or header.kind not in KINDS:
-        return None
-    kind, name = header.kind, header.metadata.get("name", "")
-    with located(InputError, obj=f"{kind} {name}"):
-        if version not in ("v1beta1", "v1beta2"):
-            raise InputError(f'no matches for kind "{kind}" in version "{header.api_version}"')
-        given = decode(document, _Spec).spec
-        if foreign := [each for each in _FOREIGN.get((kind, version), ()) if each in given]:
-            raise InputError(f'strict decoding error: unknown field "spec.{foreign[0]}"')
-        if header.api_version == _V1BETA1:
-            document = _converted(decode(document, dict[str, Any]), kind)
-        return decode(document, KINDS[kind])
-
-
-def _converted(value: _Json, kind: str) -> _Json:
-    """Return an object of v1beta1 as one of v1beta2."""
-    spec = dict(value.get("spec") or {})
-    if kind == "ClusterQueue":
-        if "cohort" in spec:
-            spec["cohortName"] = spec.pop("cohort")
-        if checks := spec.pop("admissionChecks", None):
-            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
-        if isinstance(fungibility := spec.get("flavorFungibility"), dict):
-            spec["flavorFungibility"] = {
-                key: STOP if (key, text) in _STOPS else text for key, text in fungibility.items()
-            }
-    elif kind == "Workload":
-        source, name = spec.pop("priorityClassSource", ""), spec.pop("priorityClassName", "")
-        if source in _CLASSES:
-            group, class_kind = _CLASSES[source]
-            spec["priorityClassRef"] = {"group": group, "kind": class_kind, "name": name}
-    return value | {"apiVersion": _V1BETA2} | ({"spec": spec} if spec else {})
-
-
-_STOPS = {("whenCanBorrow", "Borrow"), ("whenCanPreempt", "Preempt")}
-_CLASSES = {
-    "kueue.x-k8s.io/workloadpriorityclass": (GROUP, "WorkloadPriorityClass"),
-    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
-}
+KINDS: tuple[type[Object], ...] = (
+    *(ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology),
+    *(AdmissionCheck, WorkloadPriorityClass, Workload),
+)
+"""The kinds of this module that files are decoded to."""

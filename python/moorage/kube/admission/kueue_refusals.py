@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from moorage._core.base.quantity import Quantity
-from moorage.kube.model.meta import Object, QuantityLike
 
-from .objects import (
+from ..model.kueue import (
     ANY,
     BEST_EFFORT,
     DRAIN,
@@ -31,6 +30,7 @@ from .objects import (
     ResourceGroup,
     Workload,
 )
+from ..model.meta import Object, QuantityLike
 
 _NEGATIVE = "must be greater than or equal to 0"
 _STOPS = (RUN, HOLD, DRAIN)
@@ -43,7 +43,7 @@ def refusals(obj: Object) -> list[str]:
     Parameters
     ----------
     obj : Object
-        As `read_object` returns it.
+        Of any kind.
 
     Returns
     -------

@@ -163,4 +163,4 @@ def test_no_spot_price_makes_a_node_cost_more_than_its_bound(kinds: list[str], s
     assert found is not None
     assert found.offering.capacity_type == bound.offering.capacity_type == "spot"
     assert bound.cost.least == 0 < found.cost.least <= found.cost.most <= bound.cost.most
-    assert 1 < found.choices <= bound.choices <= 60
+    assert 1 < found.choice.types <= bound.choice.types <= 60

@@ -304,9 +304,7 @@ def _kind(claim: NewClaim) -> str:
     """The node that comes for a claim, and its price."""
     if claim.launched is None:
         return "of no offering that could be launched"
-    kind, each, *_ = claim.launched
-    named = " ".join(filter(None, (kind.name, each.capacity_type, each.zone)))
-    return f"{named}, {nodes_price([claim.launched])}"
+    return f"{claim.launched.named}, {nodes_price([claim.launched])}"
 
 
 # ---- pool facts --------------------------------------------------------------------------------------------

@@ -162,11 +162,11 @@ class PoolScaler:
             likes.setdefault(_pool_and_type(node), node)
         for claim in claims:
             assert claim.launched is not None
-            pool, choices = pools[claim.pool], claim.launched.choices
+            pool = pools[claim.pool]
             nodes_claim, node = claim_and_node(claim, maker.names.new(pool.name, pool.name), pool)
             maker.objects.append(nodes_claim)
             like = likes.get(_pool_and_type(node))
-            maker.add(node, like, pool.name, claim.launched.cost, choices=choices)
+            maker.add(node, like, pool.name, claim.launched.cost, choice=claim.launched.choice)
         return maker.create()
 
 

@@ -19,7 +19,7 @@ from moorage.table import Table, Tabular
 from .cluster_autoscaler import flags
 from .hourly_cost import HourlyCost
 from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
-from .karpenter.new_nodes_result import Launched
+from .karpenter.new_nodes_result import LaunchChoice, Launched
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
@@ -46,6 +46,8 @@ class ComingNode(Document, frozen=True):
     """Where the price is a bound, as a spot price is not known, or the provider chooses: the least."""
     choices: Positive | UnsetType = UNSET
     """Where the provider chooses: among how many instance types at most, of which the cheapest is named."""
+    zones: tuple[str, ...] | UnsetType = UNSET
+    """Where it chooses the zone: in which the node may come."""
 
 
 class UnplacedPodDocument(Document, frozen=True):
@@ -68,8 +70,8 @@ class NewNode(NamedTuple):
         Per hour, at most; None if it is not known.
     least : float or None
         Per hour, at least, where that is less.
-    choices : int
-        Among how many instance types the provider chooses at most; the cheapest of them is named.
+    choice : LaunchChoice
+        Among what the provider chooses, of which one is simulated.
     """
 
     name: str
@@ -82,7 +84,7 @@ class NewNode(NamedTuple):
     pods: tuple[str, ...] = ()
     by: str = KARPENTER
     least: float | None = None
-    choices: int = 1
+    choice: LaunchChoice = LaunchChoice()
 
     @property
     def kind(self) -> str:
@@ -99,8 +101,9 @@ class NewNode(NamedTuple):
     def document(self) -> ComingNode:
         """Return what documents have of the node."""
         prices = {"price_per_hour": self.price, "least_per_hour": self.least}
-        choices = UNSET if self.choices == 1 else self.choices
-        return ComingNode.from_object(self, autoscaler=self.by, choices=choices, **prices)
+        choices = UNSET if self.choice.types == 1 else self.choice.types
+        zones = self.choice.zones if len(self.choice.zones) > 1 else UNSET
+        return ComingNode.from_object(self, autoscaler=self.by, choices=choices, zones=zones, **prices)
 
     @property
     def cost(self) -> HourlyCost:
@@ -270,7 +273,7 @@ class ScaleUp(Tabular):
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
         nodes = self.nodes[:limit]
-        columns = [name for name in NewNode._fields if name not in ("pods", "least", "choices")]
+        columns = [name for name in NewNode._fields if name not in ("pods", "least", "choice")]
         columns_of_nodes: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
         return Table(columns_of_nodes | {"pods": [len(node.pods) for node in nodes]})
 
@@ -331,11 +334,15 @@ def saved_text(saved: HourlyCost) -> str:
 
 
 def chosen_text(nodes: Iterable[NewNode | Launched]) -> str:
-    """Say among what a provider chooses, where it does not launch just the types that are named; "" where it
-    does."""
-    chosen = [each for each in nodes if each.choices > 1]
+    """Say among what a provider chooses, how, and what is simulated; "" where just that may come."""
+    chosen = [each for each in nodes if each.choice.is_open]
     if not chosen:
         return ""
-    most, names = max(each.choices for each in chosen), {each.instance_type for each in chosen}
-    which = f"{names.pop()} is" if len(names) == 1 else "the named are"
-    return f"EC2 chooses by free capacity among up to {most} types; {which} the cheapest"
+    types = max(each.choice.types for each in chosen)
+    zones = max(len(each.choice.zones) for each in chosen)
+    sets = [f"{count} {noun}" for count, noun in ((types, "types"), (zones, "zones")) if count > 1]
+    names = {f"{each.instance_type} in {each.zone}" if types > 1 else each.zone for each in chosen}
+    which, verb = (names.pop(), "is") if len(names) == 1 else ("the named", "are")
+    cheapest = ", the cheapest," * any(each.cost.shown[1] is not None and types > 1 for each in chosen)
+    hows = "; ".join(dict.fromkeys(each.choice.how for each in chosen))
+    return f"{hows} {' in '.join(sets)}; {which}{cheapest} {verb} simulated"

@@ -25,6 +25,7 @@ from moorage.autoscalers.node_maker import NodeNames
 from moorage.autoscalers.pool_scaler import PassQuestion, PoolScaler
 from moorage.autoscalers.providers.instance_type import POOL
 from moorage.autoscalers.providers.type_files import given_types
+from moorage.autoscalers.scale_up_answer import nodes_price
 from moorage.cluster.change import with_own_uids
 from moorage.errors import number_of
 from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
@@ -205,6 +206,8 @@ class KarpenterNodes(PoolScaler):
         ready = now + float(times.launch_time) + float(times.registration_time)
         self.state.launching.append(Launching(ready, node))
         self.state.nominated[name] = now + NOMINATED
+        if new.launched is not None:
+            why += f": {new.launched.named}, {nodes_price([new.launched])}"
         self.replayer.recorder.scalings.append((now, "add", pool.name, 1, why))
         return name
 

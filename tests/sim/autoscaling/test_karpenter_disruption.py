@@ -58,8 +58,9 @@ def test_a_replacement_is_ready_before_the_old_node_goes() -> None:
     """The pod fits a cheaper node. That is launched first, while the old one takes no pods."""
     history = mo.replay(timeline(node("large"), objects=(pool(), deployment("web", 1))))
     # A pass at 0 s, validated 15 s later; launched and registered within 40 s, initialized 10 s after that.
+    new = "m6i.large on-demand us-west-2a, 0.096 $/h more"
     assert scalings(history) == [
-        (15, "add", "general", 1, "replaces 1 node: Underutilized"),
+        (15, "add", "general", 1, f"replaces 1 node: Underutilized: {new}"),
         (65, "remove", "general", 1, "Underutilized"),
     ]
     assert names(history, 54) == ["large"]

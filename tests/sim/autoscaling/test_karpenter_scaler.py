@@ -48,7 +48,8 @@ def test_a_pass_waits_until_no_pod_comes() -> None:
     for at in (5.0, 5.5, 6.25):
         made.create(at, pod(f"p{at}"))
     history = mo.replay(made)
-    assert scalings(history) == [(7.25, "add", "general", 1, "3 pods")]
+    why = "3 pods: m5.xlarge spot us-west-2a, 0.14 $/h more"
+    assert scalings(history) == [(7.25, "add", "general", 1, why)]
     assert bound(history) == [57.25] * 3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import inf, nan
@@ -51,28 +51,71 @@ class Launch(NamedTuple):
     price: float | None
 
 
+class LaunchChoice(NamedTuple):
+    """Among what a provider chooses when it launches a node.
+
+    Attributes
+    ----------
+    how : str
+        Who chooses and how, up to the set.
+    types : int
+        How many types that are at most.
+    zones : tuple of str
+        In which zones the node may come.
+    """
+
+    how: str = ""
+    types: int = 1
+    zones: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another node than the one that is simulated may come."""
+        return self.types > 1 or len(self.zones) > 1
+
+
+WITHOUT_PRICES = "no price is known, and any may come of"
+
+
 class Launched(NamedTuple):
     """What a provider launches for a claim.
 
     Attributes
     ----------
     kind, offering : InstanceType, Offering
-        Where the provider chooses among several, the cheapest of them.
+        What is simulated: where the provider chooses among several, the cheapest, first by zone.
     cost : HourlyCost
         Of all that may come.
-    choices : int
-        Among how many types the provider chooses at most.
     """
 
     kind: InstanceType
     offering: Offering
     cost: HourlyCost
-    choices: int = 1
+    choice: LaunchChoice = LaunchChoice()
+
+    @classmethod
+    def among(cls, how: str, every: Iterable[tuple[InstanceType, Offering]], types: int = 0) -> Launched:
+        """Return the launch of any of some offerings, of which the first is simulated."""
+        offered = [*every]
+        costs = [each.cost for _, each in offered]
+        cost = HourlyCost(min(costs).least, max(each.most for each in costs))
+        names, zones = {kind.name for kind, _ in offered}, {each.zone for _, each in offered}
+        return cls(*offered[0], cost, LaunchChoice(how, max(types, len(names)), tuple(sorted(zones))))
 
     @property
     def instance_type(self) -> str:
         """The name of the type."""
         return self.kind.name
+
+    @property
+    def zone(self) -> str:
+        """The zone that is simulated."""
+        return self.offering.zone
+
+    @property
+    def named(self) -> str:
+        """Instance type, capacity type and zone."""
+        return " ".join(filter(None, (self.kind.name, self.offering.capacity_type, self.zone)))
 
 
 @dataclass(frozen=True)
@@ -329,12 +372,18 @@ class FinishedClaim:
         """What the provider launches."""
         return self.launcher(self)
 
-    def first(self, rank: Callable[[InstanceType, Offering], tuple[Any, ...]]) -> Launched | None:
-        """Launch that offering of all which has the lowest rank."""
+    def first(self, rank: Callable[[InstanceType, Offering], tuple[Any, ...]], how: str) -> Launched | None:
+        """Launch any of those offerings that have the lowest rank; where no price is known, any."""
         types, launchable = self.offers.types, self.offers.launchable
-        every = ((types[place], each) for place in self.places for each in launchable[place])
-        best = min(every, key=lambda each: rank(*each), default=None)
-        return None if best is None else Launched(*best, best[1].cost)
+        every = [(types[place], each) for place in self.places for each in launchable[place]]
+        ranked = sorted([(rank(*each), at) for at, each in enumerate(every)])
+        if not ranked:
+            return None
+        best = [every[at] for own, at in ranked if own == ranked[0][0]]
+        if best[0][1].price == UNKNOWN:
+            how = WITHOUT_PRICES
+            best = [every[at] for _, at in ranked if every[at][1].price == UNKNOWN]
+        return Launched.among(how, best)
 
 
 Launcher = Callable[[FinishedClaim], Launched | None]
@@ -348,7 +397,7 @@ def by_price(kind: InstanceType, price: float) -> tuple[Any, ...]:
 
 def cheapest(finished: FinishedClaim) -> Launched | None:
     """Return the cheapest offering: a provider whose rules are not known is taken to launch it."""
-    return finished.first(lambda kind, offering: by_price(kind, offering.price))
+    return finished.first(lambda kind, offering: by_price(kind, offering.price), "the provider chooses among")
 
 
 class Finisher:

@@ -21,7 +21,7 @@ def launched(finished: FinishedClaim) -> Launched | None:
 
 
 def launched_by_azure(finished: FinishedClaim) -> Launched | None:
-    """Return the cheapest; at equal prices spot, and a zone before none.
+    """Return the cheapest; at equal prices spot, and any zone before none.
 
     Rules: karpenter-provider-azure 352646f5, pkg/providers/allocationstrategy.
     """
@@ -30,12 +30,12 @@ def launched_by_azure(finished: FinishedClaim) -> Launched | None:
         price, size = by_price(kind, each.price)
         return price, each.capacity_type != "spot", each.zone == azure.REGIONAL_ZONE, size, kind.name
 
-    return finished.first(rank)
+    return finished.first(rank, _DRAWS)
 
 
 def launched_by_gcp(finished: FinishedClaim) -> Launched | None:
     """Return spot wherever a type is offered so, whatever that costs: of the type whose cheapest offering
-    costs least.
+    costs least. Of spot the cheapest zone is taken, and on demand any.
 
     Rules: karpenter-provider-gcp 417f047b, pkg/providers/instance.
     """
@@ -43,12 +43,14 @@ def launched_by_gcp(finished: FinishedClaim) -> Launched | None:
     prices = {types[at]: each.price for at in finished.places if (each := best[at]) is not None}
 
     def rank(kind: InstanceType, each: Offering) -> tuple[Any, ...]:
-        of_type = by_price(kind, prices[kind])
-        return each.capacity_type != "spot", of_type, kind.name, each.price
+        is_spot = each.capacity_type == "spot"
+        of_zone = (each.price, each.zone) if is_spot else ()
+        return not is_spot, by_price(kind, prices[kind]), kind.name, of_zone
 
-    return finished.first(rank)
+    return finished.first(rank, _DRAWS)
 
 
+_DRAWS = "Karpenter draws one of"
 _LAUNCHERS = {
     ec2_instance_types.DOMAIN: fleet.launched,
     ec2_instance_types.AUTO_MODE_DOMAIN: fleet.launched,  # it is Karpenter, as far as one sees

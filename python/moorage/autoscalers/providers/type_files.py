@@ -19,7 +19,6 @@ from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.meta import labels, quantity
 from moorage.kube.read.files import read_text, source_name
 
-from ..hourly_cost import UNKNOWN
 from .aws.ec2_answers import ec2_answers, refuse_other_formats
 from .azure import VM_SIZE_FIELD, read_sizes
 from .gcp import MACHINE_TYPE_FIELD, read_machine_types
@@ -262,19 +261,13 @@ def given_types(*names: str) -> Types:
         given = lists[0]
         if isinstance(given, ListedTypes):
             types = prices.put_on(given.types)
-            about = prices.used_on(given.types)
-            if any(offering.price == UNKNOWN for kind in types for offering in kind.offerings):
-                about = "; ".join(filter(None, [about, _WITHOUT_PRICE]))
-            source = "; ".join(filter(None, [given.source, about]))
+            source = "; ".join(filter(None, [given.source, prices.used_on(given.types)]))
             return replace(given, types=types, source=source)
         prices.used_on(given)
         return prices.put_on(given)
     if pages:
         sources = replace(sources, answers=ec2_answers(pages))
     return replace(sources, prices=prices) if pages or prices.by_offering else providers[0]
-
-
-_WITHOUT_PRICE = "of types without a price any that fits may come, and the smallest is named"
 
 
 def _list(value: Any) -> list[InstanceType] | ListedTypes:

@@ -75,16 +75,16 @@ def launched(finished: FinishedClaim) -> Launched | None:
     request = fleet(finished)
     if request is None or not request.overrides:
         return None
-    of_first = [override for override in request.overrides if override[0] is request.overrides[0][0]]
-    kind, offering = min(of_first, key=lambda each: each[1].price)
+    every = sorted(request.overrides, key=lambda each: each[1].price)
     if request.takes_cheapest:
-        return Launched(kind, offering, offering.cost)
-    costs = [each.cost for _, each in request.overrides]
-    least, most = min(costs).least, max(cost.most for cost in costs)
-    is_short = len({each.name for each, _ in request.overrides}) < MOST_TYPES
-    if least == 0 and is_short and finished.below is not None:
-        most = finished.below
-    return Launched(kind, offering, HourlyCost(least, most), request.choices)
+        return Launched.among(
+            "EC2 chooses among", [each for each in every if each[1].price == every[0][1].price]
+        )
+    any_of = Launched.among("EC2 chooses by price and free capacity among up to", every, request.choices)
+    is_short = len({each.name for each, _ in every}) < MOST_TYPES
+    if any_of.cost.least == 0 and is_short and finished.below is not None:
+        return any_of._replace(cost=HourlyCost(0.0, finished.below))
+    return any_of
 
 
 def fleet(finished: FinishedClaim) -> Fleet | None:

@@ -94,14 +94,15 @@ def test_the_first_refusal_ends_it() -> None:
     assert [event[0] for event in events(one)] == ["u"]
 
 
-def test_a_refusal_fails_the_preemption() -> None:
+def test_a_refusal_fails_the_preemption_and_leaves_the_nomination() -> None:
     one = full(victim("v", cpu=4))
     watched(one, refuses="v")
     its, state, statuses = cycle(one, preemptor(4))
     nominating, failed = Evaluator(its, "DefaultPreemption").preempt(state, preemptor(4), statuses)
-    assert nominating is None
+    assert nominating is not None
+    assert nominating.nominated_node_name == "a"
     assert failed is not None
-    assert (str(failed.code), failed.message()) == ("Error", "refused")
+    assert (str(failed.code), failed.message()) == ("UnschedulableAndUnresolvable", "refused")
 
 
 def test_somebody_else_was_faster() -> None:

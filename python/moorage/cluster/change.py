@@ -14,7 +14,7 @@ from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
-from moorage.kube.admission.request import AdmissionRequest, deletion
+from moorage.kube.admission.request import ADMIN, AdmissionRequest, UserInfo, deletion
 from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.kube.workloads.deployment_rollout import PARENTS
@@ -391,7 +391,9 @@ def updated(client: ObjectClient, old: Object, new: Object) -> Object:
     return client.update(admitted(client, AdmissionRequest(new, "UPDATE", old)))
 
 
-def delete_object(client: ObjectClient, obj: Object, grace: int | None = None) -> None:
+def delete_object(
+    client: ObjectClient, obj: Object, grace: int | None = None, user: UserInfo = ADMIN
+) -> None:
     """Delete an object, likewise."""
-    admitted(client, deletion(obj))
+    admitted(client, deletion(obj, user))
     client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)

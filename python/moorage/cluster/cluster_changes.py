@@ -20,7 +20,7 @@ from moorage.arguments import typed
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, located, nearest_or_known, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
-from moorage.kube.admission.request import RefusedError
+from moorage.kube.admission.request import RefusedError, service_account
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import percent, share
@@ -30,7 +30,7 @@ from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.kube.workloads.missing_pods import new_pod
-from moorage.store import ApiError, ObjectClient, kind_named
+from moorage.store import ApiError, ObjectClient, ServerError, kind_named
 
 from .apply_objects import apply as apply_objects
 from .change import (
@@ -296,9 +296,13 @@ class ClusterChanges:
                     )
                     continue
                 if entry.spec.concurrency_policy == "Replace":
-                    for job in running:
-                        client.delete(Job, job.name, job.namespace)
-                    replaced += running
+                    try:
+                        for job in running:
+                            delete_object(client, job, user=service_account(CronJob.__name__))
+                            replaced.append(job)
+                    except ServerError as error:
+                        kept[entry.full_name] = str(error)
+                        continue
                 new = next_run(entry, taken)
                 try:
                     parts.append(apply_objects(client, self.scheduler.controllers, [new]))

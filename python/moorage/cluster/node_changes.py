@@ -10,7 +10,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.controllers.api_server import admission_of, admitted
+from moorage.controllers.api_server import admission_of, admitted, may_delete
 from moorage.controllers.cluster_controllers import NO_CONTROLLER, with_cordon
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.volume.claims import reaches_node, storage_capacity, volume_class
@@ -30,7 +30,7 @@ from moorage.kube import (
     Taint,
 )
 from moorage.kube.admission.chain import Admission
-from moorage.kube.admission.request import RefusedError, eviction
+from moorage.kube.admission.request import POD_COLLECTOR, RefusedError, eviction
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
 from moorage.kube.model.resource_slices import ResourceSlice
@@ -376,10 +376,13 @@ def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
             ):  # of Karpenter or k3s, whose controllers take them off once it is gone
                 client.update(replace(obj, metadata=replace(obj.metadata, finalizers=())))
             with suppress(NotFoundError):  # it was being deleted, and only its finalizers kept it
-                deleted.append(_delete(client, obj))
+                delete_object(client, obj)
+                deleted.append(obj.full_name)
     for pod in pods:
         with suppress(NotFoundError):  # a replica without an object, or deleted with its node
-            deleted.append(_delete(client, pod))
+            if may_delete(client, pod, POD_COLLECTOR):
+                client.delete(Pod, pod.name, pod.namespace)
+                deleted.append(pod.full_name)
     return Change(deleted=tuple(deleted))
 
 
@@ -387,11 +390,6 @@ def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
     """The claim of a node, which Karpenter deletes with it."""
     claims: list[NodeClaim] = client.list(NodeClaim)[0]
     return [claim for claim in claims if node.name == claim.status.node_name]
-
-
-def _delete(client: ObjectClient, obj: Object) -> str:
-    delete_object(client, obj)
-    return obj.full_name
 
 
 # ---- taints ------------------------------------------------------------------------------------------------

@@ -11,7 +11,15 @@ from moorage.kube import Namespace, Object, Pod
 from moorage.kube.admission.chain import Admission, Existing
 from moorage.kube.admission.policies import OWNERS
 from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
-from moorage.kube.admission.request import ADMIN, SCHEDULER, AdmissionRequest, binding, user_of
+from moorage.kube.admission.request import (
+    ADMIN,
+    SCHEDULER,
+    AdmissionRequest,
+    UserInfo,
+    binding,
+    deletion,
+    user_of,
+)
 from moorage.kube.admission.siblings import Siblings
 from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
 from moorage.kube.model.admission_policies import PolicyParameter
@@ -25,7 +33,7 @@ from moorage.kube.model.webhooks import KINDS as WEBHOOKS
 from moorage.kube.model.workload import PriorityClass, Service
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.seen_failures import SeenFailures
-from moorage.store import ObjectClient, ObjectStore
+from moorage.store import ObjectClient, ObjectStore, WatchEvent, find_object
 from moorage.store.errors import ServerError, is_namespaced, structs
 
 POLICIES: tuple[type[Object], ...] = (
@@ -35,7 +43,7 @@ POLICIES: tuple[type[Object], ...] = (
 )
 
 _OF_BINDINGS = (*WEBHOOKS, *ADMISSION_POLICIES)
-"""The kinds that decide about bindings, which quotas do not count."""
+"""The kinds that decide about bindings and deletions, which quotas do not count."""
 
 T = TypeVar("T", bound=Object)
 
@@ -72,6 +80,11 @@ class ApiServer:
 
         return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), store.had_placed_pods)
 
+    @property
+    def decides(self) -> bool:
+        """Whether there are policies or webhooks that look at bindings and deletions."""
+        return self._store.has(_OF_BINDINGS)
+
     def admit_bindings(self, pods: Iterable[Pod], nodes: Iterable[str]) -> None:
         """Ask whether pods may be bound to nodes.
 
@@ -80,8 +93,23 @@ class ApiServer:
         ServerError
             A binding is refused.
         """
-        if self._store.has(_OF_BINDINGS):
+        if self.decides:
             self.admit(map(binding, pods, nodes))
+
+    def admit_victims(self, pods: Iterable[Pod | WatchEvent[Pod]]) -> None:
+        """Ask whether the scheduler may delete pods; one that is gone already is none.
+
+        Raises
+        ------
+        ServerError
+            A deletion is refused.
+        """
+        if self.decides:
+            for each in pods:
+                pod = each.identity if isinstance(each, WatchEvent) else each
+                current = find_object(self._store, Pod, pod.name, pod.namespace)
+                if current is not None and current.metadata.uid == pod.metadata.uid:
+                    self.admit([deletion(current, SCHEDULER)])
 
     def admit_of_scheduler(self, objects: Iterable[T]) -> list[T]:
         """Return objects as the scheduler would create them; see `admit`."""
@@ -110,6 +138,12 @@ class ApiServer:
         return out
 
 
+def who_deletes(obj: Object) -> str:
+    """Return who is denied if an object may not be deleted: its controller, or the object."""
+    owner = obj.metadata.controller()
+    return obj.full_name if owner is None else f"{owner.kind} {obj.namespace}/{owner.name}"
+
+
 def server_of(store: ObjectStore) -> ApiServer:
     """Return the API server of a store."""
     if not isinstance(store.server, ApiServer):
@@ -126,6 +160,20 @@ def admitted(client: ObjectClient, request: AdmissionRequest) -> Object:
         It refuses the request.
     """
     return server_of(client).admit([request])[0] if isinstance(client, ObjectStore) else request.obj
+
+
+def may_delete(client: ObjectClient, obj: Object, user: UserInfo) -> bool:
+    """Ask whether somebody may delete an object, likewise; a refusal stands in `ObjectStore.denied`."""
+    if not isinstance(client, ObjectStore) or not server_of(client).decides:
+        return True
+    name = who_deletes(obj)
+    try:
+        admitted(client, deletion(obj, user))
+    except ServerError as error:
+        client.denied[name] = str(error)
+        return False
+    client.denied.pop(name, None)
+    return True
 
 
 def policies_of(client: ObjectClient) -> list[Object]:

@@ -18,7 +18,7 @@ from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
-from moorage.kube.admission.request import RefusedError
+from moorage.kube.admission.request import COLLECTOR, RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node
@@ -70,7 +70,7 @@ from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
-from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
+from .kubelets import SOON, Kubelets, tolerated_seconds
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -438,7 +438,7 @@ class ClusterControllers(SavedFields):
         """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name. A
         workload is not looked at in this round, whose copies have it still."""
         with suppress(RefusedError):
-            self.control.delete(obj)
+            self.control.delete(obj, COLLECTOR)
         self._changed.pop((obj.kind, obj.key), None)
         if isinstance(obj, PersistentVolumeClaim):
             self.claims.release(obj)
@@ -556,10 +556,9 @@ class ClusterControllers(SavedFields):
         for pod in info.pods if info is not None else ():
             self.kubelets.note(pod)
             if node is None:
-                with suppress(RefusedError):
-                    self.control.delete(pod)
+                self.control.collect(pod)
             elif not tolerated_seconds(pod, node.spec.taints):
-                self.control.disrupt(pod, BY_TAINT)
+                self.control.evict_by_taint(pod)
 
     def _reconcile_daemons(self, name: str, changed: Container[tuple[str, str]]) -> None:
         """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway. One with a

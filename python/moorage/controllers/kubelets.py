@@ -9,9 +9,10 @@ from math import inf
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import tolerates
+from moorage.kube.admission.request import POD_COLLECTOR, kubelet_of
 from moorage.kube.model.meta import with_condition
 from moorage.kube.model.node import Node, Taint
-from moorage.kube.model.pod import Pod, disruption_condition
+from moorage.kube.model.pod import Pod
 from moorage.kube.read.object_defaults import GRACE_PERIOD, UNREACHABLE
 from moorage.kube.workloads.ownership import (
     DELETE_DEPENDENTS,
@@ -25,8 +26,9 @@ from moorage.store import Indexer, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields
 
-from .api_server import server_of
+from .api_server import may_delete, server_of
 from .availability import TimesOf
+from .store_control import BY_COLLECTOR, failed_with
 
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
@@ -146,19 +148,22 @@ class Kubelets(SavedFields):
         overwrite(self._client, replace(pod, status=status))
 
     def _end(self, pod: Pod) -> None:
-        """Let a pod fail, and delete it at once; the garbage collector deletes what it owns later."""
+        """Let a pod fail, and delete it at once, if its kubelet may; the garbage collector deletes what it
+        owns later."""
         meta = pod.metadata
         of_collector = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
         finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in of_collector)
-        if (pod.status.phase not in FINISHED and meta.finalizers) or finalizers != meta.finalizers:
-            status = pod.status
-            if status.phase not in FINISHED:
-                status = replace(status, phase="Failed")
-            if pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
-                status = replace(status, conditions=with_condition(status.conditions, BY_COLLECTOR))
-            overwrite(self._client, replace(pod, status=status), finalizers=finalizers)
-        with suppress(NotFoundError):
-            self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
+        name = pod.spec.node_name
+        has_kubelet = self._nodes.get(name) is not None
+        is_allowed = may_delete(self._client, pod, kubelet_of(name) if has_kubelet else POD_COLLECTOR)
+        stays = bool(meta.finalizers) or not is_allowed
+        if (pod.status.phase not in FINISHED and stays) or finalizers != meta.finalizers:
+            is_lost = bool(name) and not has_kubelet
+            failed = failed_with(pod, BY_COLLECTOR if is_lost else None)
+            overwrite(self._client, failed, finalizers=finalizers)
+        if is_allowed:
+            with suppress(NotFoundError):
+                self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
 
     def _hears_of(self, pod: Pod) -> bool:
         """Whether the kubelet of a pod, or the garbage collector, takes care of it."""
@@ -177,10 +182,6 @@ class Kubelets(SavedFields):
             return True
         conditions = node.status.conditions
         return any(condition.status == "Unknown" for condition in conditions if condition.type == "Ready")
-
-
-BY_COLLECTOR = disruption_condition("DeletionByPodGC", "PodGC: node no longer exists")
-BY_TAINT = disruption_condition("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 
 
 def tolerated_seconds(pod: Pod, taints: Iterable[Taint]) -> float:

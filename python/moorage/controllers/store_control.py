@@ -17,16 +17,19 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import (
+    POD_COLLECTOR,
+    TAINT_EVICTION,
     AdmissionRequest,
     Operation,
     RefusedError,
+    UserInfo,
     creator_of,
     deletion,
 )
 from moorage.kube.model.cluster import RefusedPod, seconds
-from moorage.kube.model.meta import Condition, LabelSelector, Object, by_label, whole_number
+from moorage.kube.model.meta import Condition, LabelSelector, Object, by_label, whole_number, with_condition
 from moorage.kube.model.node import Node
-from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod import Pod, disruption_condition
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.workload import (
@@ -63,7 +66,7 @@ from moorage.store.deletion import tell_why
 from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields
 
-from .api_server import POLICIES, admission_of, server_of
+from .api_server import POLICIES, admission_of, server_of, who_deletes
 
 # ---- owner index -------------------------------------------------------------------------------------------
 #
@@ -373,9 +376,14 @@ class StoreControl(SavedFields):
         except AlreadyExistsError:  # of this round
             return self.client.get(ControllerRevision, revision.name, revision.namespace)
 
-    def delete(self, obj: Object) -> None:
+    def delete(self, obj: Object, user: UserInfo | None = None) -> None:
         """Delete an object, unless it is gone or another has its name. A pod on a node has its grace
         period.
+
+        Parameters
+        ----------
+        user : UserInfo, optional
+            Who asks for it; by default the controller that made the object.
 
         Raises
         ------
@@ -388,7 +396,7 @@ class StoreControl(SavedFields):
             is_going = current.metadata.deletion_timestamp is not None
             left = current.metadata.deletion_grace_period_seconds or 0
             if current.metadata.uid == obj.metadata.uid and not (is_going and grace >= left):
-                self._ask_to_delete(current)
+                self._ask_to_delete(current, user or creator_of(current))
                 self.client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)
                 self.deletions += 1
 
@@ -404,12 +412,11 @@ class StoreControl(SavedFields):
         self._ask(AdmissionRequest(new, operation, old, creator_of(new)))
         return self.client.create(new) if old is None else overwrite(self.client, new)
 
-    def _ask_to_delete(self, obj: Object) -> None:
-        owner = obj.metadata.controller()
-        name = obj.full_name if owner is None else f"{owner.kind} {obj.namespace}/{owner.name}"
+    def _ask_to_delete(self, obj: Object, user: UserInfo) -> None:
+        name = who_deletes(obj)
         self.client.denied.pop(name, None)
         try:
-            self._ask(deletion(obj, creator_of(obj)))
+            self._ask(deletion(obj, user))
         except RefusedError as error:
             self.client.denied[name] = str(error)
             raise
@@ -418,23 +425,40 @@ class StoreControl(SavedFields):
         if self.client.has(DECIDERS) and (refusal := self.admission.answer(request).refusal) is not None:
             raise refusal
 
-    def disrupt(self, pod: Pod, why: Condition) -> None:
-        """Delete a pod; one that does not go at once gets a condition that says why.
-
-        Parameters
-        ----------
-        why : Condition
-            See `disruption_condition`.
-        """
+    def evict_by_taint(self, pod: Pod) -> None:
+        """Delete a pod that does not tolerate a taint; one that does not go at once is told why."""
         with suppress(NotFoundError):
-            tell_why(self.client, self.client.get(Pod, pod.name, pod.namespace), why)
+            tell_why(self.client, self.client.get(Pod, pod.name, pod.namespace), BY_TAINT)
         with suppress(RefusedError):
-            self.delete(pod)
+            self.delete(pod, TAINT_EVICTION)
+
+    def collect(self, pod: Pod) -> None:
+        """Delete a pod whose node is gone; one that may not be deleted has failed, and stays
+        (kubernetes v1.36, pkg/controller/podgc)."""
+        try:
+            self.delete(pod, POD_COLLECTOR)
+        except RefusedError:
+            if pod.status.phase not in FINISHED:
+                overwrite(self.client, failed_with(pod, BY_COLLECTOR))
 
     def delete_all(self, pods: Iterable[Pod]) -> None:
         """Delete pods; see `delete`."""
         for pod in pods:
             self.delete(pod)
+
+
+BY_COLLECTOR = disruption_condition("DeletionByPodGC", "PodGC: node no longer exists")
+BY_TAINT = disruption_condition("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+
+
+def failed_with(pod: Pod, why: Condition | None) -> Pod:
+    """Return a pod that has failed, unless it has succeeded, with a condition that says why."""
+    status = pod.status
+    if status.phase not in FINISHED:
+        status = replace(status, phase="Failed")
+    if why is not None:
+        status = replace(status, conditions=with_condition(status.conditions, why))
+    return replace(pod, status=status)
 
 
 def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:

@@ -29,8 +29,10 @@ from moorage.autoscalers.karpenter.pod_validation import (
 from moorage.autoscalers.launched_nodes import assume_claims, remove_claims
 from moorage.autoscalers.providers.instance_type import POOL
 from moorage.cluster.node_changes import stays
+from moorage.controllers.api_server import may_delete
 from moorage.errors import number_of
 from moorage.kube import Node, NodeClaim, NodePool, Pod
+from moorage.kube.admission.request import controller_account
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.read.object_defaults import GRACE_PERIOD
 from moorage.store.informer import HandlerFunctions
@@ -48,6 +50,7 @@ TIMEOUT = 600.0
 """Seconds after which a replacement that is not ready is given up."""
 RETRY = 1.0
 """Seconds after which the pods of a node are evicted again."""
+_ACCOUNT = controller_account("karpenter")
 _TAINT = f"{DISRUPTED.key}:{DISRUPTED.effect}"
 
 
@@ -268,7 +271,10 @@ class Disrupter:
             if pod.metadata.deletion_timestamp is not None:
                 has_left = True
             elif last <= now:
-                self._client.delete(Pod, pod.name, pod.namespace)
+                if may_delete(self._client, pod, _ACCOUNT):
+                    self._client.delete(Pod, pod.name, pod.namespace)
+                else:
+                    has_left = True
             elif is_protected(pod, self._nodes.began + now):
                 has_left = True
                 ends.append(last)

@@ -47,10 +47,22 @@ _OBJECTS = attrgetter("objects")
 
 
 class Server(Protocol):
-    """What is asked before something is written that no caller has judged: the policies of an API server."""
+    """What is asked before something is written that no caller has judged: the policies of an API server.
+
+    Attributes
+    ----------
+    decides : bool
+        Whether it has any that look at bindings and deletions.
+    """
+
+    @property
+    def decides(self) -> bool: ...
 
     def admit_bindings(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
         """Ask whether pods may be bound to nodes; a ServerError says that one may not."""
+
+    def admit_victims(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> None:
+        """Ask whether the scheduler may delete pods; a ServerError says that it may not delete one."""
 
     def admit_of_scheduler(self, objects: Sequence[T]) -> list[T]:
         """Return objects as they are stored if the scheduler creates them, or raise a ServerError."""
@@ -495,8 +507,15 @@ class ObjectStore:
         -------
         sequence of bool
             False for a pod that does not exist.
+
+        Raises
+        ------
+        ServerError
+            The API server refuses one of the deletions; none is made.
         """
         with self._lock:
+            if self.server is not None:
+                self.server.admit_victims(pods)
             evicted = self._tables.evict(pods, condition, _with_condition, _last_state)
             while len(evicted) < len(pods):
                 evicted.append(self._evict_one(pods[len(evicted)], condition))

@@ -54,6 +54,24 @@ def test_a_pod_with_a_finalizer_of_others_fails_and_stays() -> None:
     assert not one.cache.state.has_pod(its)
 
 
+def test_a_pod_that_its_kubelet_may_not_delete_fails_and_stays() -> None:
+    api = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
+    constraints = {"matchConstraints": {"resourceRules": [rule]}}
+    expression = "request.userInfo.username != 'system:node:a'"
+    policy = {"metadata": {"name": "p"}, "spec": constraints | {"validations": [{"expression": expression}]}}
+    binding = {"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}}
+    one = scheduler(
+        reporting("a", READY),
+        *(going("x"), going("y", node="gone")),
+        mo.read_object({"apiVersion": api, "kind": "ValidatingAdmissionPolicy"} | policy),
+        mo.read_object({"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding"} | binding),
+    )
+    (its,) = one.client.list(Pod)[0]
+    assert (its.name, its.status.phase) == ("x", "Failed")
+    assert list(one.client.denied) == ["Pod default/x"]
+
+
 def test_the_name_of_a_stateful_pod_is_free_when_it_has_ended() -> None:
     meta = owned("StatefulSet", "db", labels={"app": "db"})
     one = scheduler(reporting("a", READY), replicas("StatefulSet", "db", 1), going("db-0", **meta))

@@ -584,7 +584,7 @@ class Simulation(Struct, dict=True):
         denied = client.denied if isinstance(client, ObjectStore) else {}
         texts = ((text.partition(" is forbidden: ")[2] or text, name) for name, text in denied.items())
         for text, names in grouped(texts).items():
-            yield f"Controllers try in vain for {examples(names, 3)}: {text}."
+            yield f"Deletions or claims are refused for {examples(names, 3)}: {text}."
 
     def _failed_jobs(self) -> Iterator[str]:
         """Yield a sentence about each Job that has failed since the files were read."""

@@ -215,15 +215,24 @@ def evict_victims(
     if handle.writes.is_beside:
         _evict_beside(handle, node_name, preemptor, victims, plugin_name)
         return
-    # A store of this process evicts them in one write. Any other client may refuse each of them.
+    # A store of this process evicts them in one write, unless policies may refuse each of them, as any other
+    # client may.
     store = handle.client if isinstance(handle.client, ObjectStore) else None
-    batches = [(victim,) for victim in victims] if store is None else [victims]
+    is_one_write = store is not None and (store.server is None or not store.server.decides)
+    if store is not None:
+        store.denied.pop(preemptor.full_name, None)
+    batches = [victims] if is_one_write else [(victim,) for victim in victims]
     for batch in batches:
         rejected = fail_in_memory(handle, batch, plugin_name)
         others = batch
         if rejected:
             others = selected(batch, [victim.metadata.uid not in rejected for victim in batch])
-        gone = selected(others, _delete(handle, store, preemptor, others))
+        try:
+            gone = selected(others, _delete(handle, store, preemptor, others))
+        except ApiError as error:
+            if store is not None:
+                store.denied[preemptor.full_name] = str(error)
+            raise
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
         if gone is not batch:

@@ -224,12 +224,12 @@ class Evaluator:
         if choice is None:
             return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
         # 4. Nominations of lower priority end, and the victims are deleted.
+        # 5. The pod is nominated, even if a victim cannot be deleted: upstream learns of that later.
         name, victims = choice.candidate.name, choice.candidate.victims.pods
         try:
             make_room(self.preempt_handle, name, pod, victims, self.plugin_name)
         except ApiError as error:
-            return None, as_status(error)
-        # 5. The pod is nominated.
+            return NominatingInfo(name), Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
         is_told = self.handle.release.preemptors_are_told
         status = Status(Code.SUCCESS, (PLACEMENT.format(name, len(victims)),)) if is_told else None
         return NominatingInfo(name), status
@@ -420,7 +420,10 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if handle.release.groups_end_nominations:
         for node in dict.fromkeys(each.nominated_node_name for each in nominations.values()):
             end_nominations_below(handle.preempt_handle(), node, failed.pods[0])
-    evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
+    try:
+        evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
+    except ApiError as error:
+        return nominations, Status(Code.SUCCESS, (str(error),))
     if handle.writes.is_beside:
         handle.shared(RunningPreemptions).hold(failed.pods)
     return nominations, Status(Code.SUCCESS, (FOUND.format(len(victims)),))

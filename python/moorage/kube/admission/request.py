@@ -55,6 +55,17 @@ def controller_account(name: str) -> UserInfo:
     return UserInfo(f"system:serviceaccount:kube-system:{name}", _ACCOUNTS)
 
 
+POD_COLLECTOR, TAINT_EVICTION, COLLECTOR = map(
+    controller_account, ("pod-garbage-collector", "node-controller", "generic-garbage-collector")
+)
+"""Who deletes pods of nodes that are gone, pods that do not tolerate a taint, and what has no owner left."""
+
+
+def kubelet_of(node: str) -> UserInfo:
+    """Return the account of the kubelet of a node."""
+    return UserInfo(f"system:node:{node}", ("system:nodes", "system:authenticated"))
+
+
 def user_of(obj: Object) -> UserInfo | None:
     """Return who makes a change, if an object tells it."""
     if not isinstance(obj, AdmissionPlugins) or not obj.user:

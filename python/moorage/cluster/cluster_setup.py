@@ -6,31 +6,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
+from moorage import cluster as room
+from moorage import controllers
 from moorage._core.queue.entrance import CreationClock
-from moorage.controllers import ClusterControllers, PodTimes, TimesOf
 from moorage.controllers.api_server import server_of
-from moorage.controllers.cluster_controllers import KINDS
-from moorage.controllers.persistent_volume import PersistentVolumeController
-from moorage.controllers.resource_claim_controller import ResourceClaimController
-from moorage.controllers.volume_operations import ControllerParameters
-from moorage.controllers.volume_plugins import DriverTopology, InMemoryProvisioner, StorageCapacities
+from moorage.controllers.pod_times import PodTimes, TimesOf
+from moorage.controllers.sleeping_controllers import SleepingControllers
 from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import ConfigurationSource
 from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.errors import nearest
 from moorage.kube.model.cluster import Cluster, Suspended, seconds
-from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.kube.read.cluster_builder import WORKLOADS
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, ObjectStore, find_object
 from moorage.store.saved_fields import SavedFields
-
-from .apply_objects import write_objects
 
 # ---- cluster options ---------------------------------------------------------------------------------------
 #
@@ -114,7 +109,8 @@ class SimulatedController:
     """Simulates the controllers of claims in a store that only this scheduler writes to.
 
     They run when the scheduler calls: volumes are bound, and provisioned in any number and size for every
-    class with a provisioner; resource claims are made from templates, and released.
+    class with a provisioner; resource claims are made from templates, and released. They are made for the
+    first claim or volume (`SimulatedClaims`).
 
     Parameters
     ----------
@@ -133,42 +129,29 @@ class SimulatedController:
         self._client = cast(ObjectStore, context.store)
         self._context = context
         self._time = time
-        gates = context.options.gates
-        self._resource_claims = ResourceClaimController(self._client, gates["DRAWorkloadResourceClaims"])
-        self._provisioners: tuple[str, ...] = ()
-        self._controller: PersistentVolumeController | None = None
-        self._ahead = 0.0  # seconds by which the controller's clock is ahead
+        self._claims: controllers.SimulatedClaims | None = None
+        self._ahead = 0.0  # seconds by which the clock of the volume controller is ahead
         self._settled = -1  # `changes` of the store when `settle` last ended
-        self._plugins: dict[str, InMemoryProvisioner] = {}
 
     is_instant, can_wait = True, True
 
     def save(self) -> object:
-        """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
-        plugins = [(plugin, plugin.save()) for plugin in self._plugins.values()]
-        controller = self._controller
-        times = self._time.now, self._ahead
-        return times, plugins, self._provisioners, controller, controller and controller.save()
+        """Return the time, and the state of the controllers, for `undo`."""
+        claims = self._claims
+        return self._time.now, self._ahead, claims, claims and claims.save()
 
     def undo(self, saved: Any) -> None:
         """Restore a saved state. The store must have been restored before."""
-        times, plugins, self._provisioners, self._controller, known = saved
-        self._time.now, self._ahead = times
-        for plugin, volumes in plugins:
-            plugin.undo(volumes)
-        self._plugins = {plugin.name: plugin for plugin, _ in plugins}
-        if self._controller is not None:
-            self._controller.undo(known)
+        self._time.now, self._ahead, self._claims, state = saved
+        if self._claims is not None:
+            self._claims.undo(state)
 
     def copy_from(self, other: SimulatedController) -> None:
-        """Take the state of the controller of another store, of which this one's is a clone."""
+        """Take the state of the controllers of another store, of which this one's is a clone."""
         self._time.now, self._ahead = other._time.now, other._ahead
-        for name, plugin in other._plugins.items():
-            self._plugins[name] = self._new_plugin(name)
-            self._plugins[name].copy_from(plugin)
-        if other._controller is not None:
-            controller = self._make_controller(other._provisioners)
-            controller.copy_from(other._controller)
+        if other._claims is not None:
+            self._claims = self._made_claims()
+            self._claims.copy_from(other._claims)
 
     def now(self) -> float:
         """Return the simulated time in seconds."""
@@ -212,53 +195,19 @@ class SimulatedController:
 
     def _work(self) -> None:
         """Run the controllers and process their events, if there are claims, or volumes that had one."""
-        if not self._client.has(_OF_CLAIMS):
-            return
-        if self._resource_claims.settle():
-            self._context.sync()
-        client = self._client
-        if client.has((PersistentVolumeClaim,)) or any(
-            volume.spec.claim_ref for volume in client.list(PersistentVolume)[0]
-        ):
-            controller = self._at_work()
-            while self._context.sync(with_controllers=False) + controller.run_once():
-                pass
-            self._context.sync()
+        if self._client.has(_OF_CLAIMS):
+            if self._claims is None:
+                self._claims = self._made_claims()
+            self._claims.work()
 
-    def _at_work(self) -> PersistentVolumeController:
-        """Return the controller; make a new one if the storage classes name other provisioners than
-        before."""
-        classes: list[StorageClass] = self._client.list(StorageClass)[0]
-        names = tuple(sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER}))
-        if self._controller is None or names != self._provisioners:
-            return self._make_controller(names)
-        return self._controller
-
-    def _new_plugin(self, name: str) -> InMemoryProvisioner:
-        published, topology = StorageCapacities(self._client), DriverTopology(self._client, name)
-        return InMemoryProvisioner(name, published=published, topology=topology)
-
-    def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
-        """Make the controller for storage classes with these provisioners."""
-        informer = self._context.informers.informer
-        if self._controller is not None:
-            self._controller.stop()
-        for name in provisioners:
-            self._plugins.setdefault(name, self._new_plugin(name))
-        parameters = ControllerParameters(
-            kube_client=self._client,
-            volume_informer=informer(PersistentVolume),
-            claim_informer=informer(PersistentVolumeClaim),
-            class_informer=informer(StorageClass),
-            pod_informer=informer(Pod),
-            node_informer=informer(Node),
-            volume_plugins=[self._plugins[name] for name in provisioners],
+    def _made_claims(self) -> controllers.SimulatedClaims:
+        gates = self._context.options.gates
+        return controllers.SimulatedClaims(
+            *(self._client, self._context.informers, self._context.sync),
+            now=lambda: self._time.now + self._ahead,
             sync_period=SYNC_PERIOD,
-            enable_dynamic_provisioning=True,
+            makes_for_groups=gates["DRAWorkloadResourceClaims"],
         )
-        self._provisioners = provisioners
-        self._controller = PersistentVolumeController(parameters, clock=lambda: self._time.now + self._ahead)
-        return self._controller
 
 
 class ExternalController(SavedFields):
@@ -337,7 +286,7 @@ def volume_controller(context: SchedulerState, options: ClusterOptions) -> Claim
 # Writes a cluster to the store of a scheduler, and what changes it; controllers make what it lacks.
 
 
-def write_cluster(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
+def write_cluster(context: SchedulerState, controllers: SleepingControllers | None, cluster: Cluster) -> None:
     """Write a cluster to the empty store of a scheduler, which handlers follow already: so they receive the
     objects in this order, not in that of a list. If files have changed it, the one before is written first.
     """
@@ -357,11 +306,10 @@ def write_cluster(context: SchedulerState, controllers: ClusterControllers | Non
     _complete(context, store, controllers, [(pod, _turn(store, turns[pod.key])) for pod in single])
     if controllers is not None:
         known = {obj.full_name for obj in cluster.others if obj.metadata.uid}
-        control = controllers.control  # without any UID, nothing tells what came with a change
-        control.begin_back_off(known or control.refusals)
+        controllers.begin_back_off(known)
 
 
-def write_change(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
+def write_change(context: SchedulerState, controllers: SleepingControllers | None, cluster: Cluster) -> None:
     """Write what has changed a cluster to the store of a scheduler that has the one before.
 
     Parameters
@@ -372,14 +320,17 @@ def write_change(context: SchedulerState, controllers: ClusterControllers | None
     store, change = cast(ObjectStore, context.store), cluster.change
     assert change is not None
     _tell(store, cluster)
-    written = write_objects(store, change.objects, controllers is not None)
+    written = room.write_objects(store, change.objects, controllers is not None)
     _complete(context, store, controllers, written.in_turn)
+
+
+_KINDS = {kind.__name__: kind for kind in WORKLOADS}
 
 
 def _turn(store: ObjectStore, name: str) -> float:
     """Return the turn of a single pod after a workload, ``Kind namespace/name``; "" is before all."""
     kind, _, key = name.partition(" ")
-    workload = find_object(store, KINDS[kind], *key.split("/")[::-1]) if kind else None
+    workload = find_object(store, _KINDS[kind], *key.split("/")[::-1]) if kind else None
     return 0.5 if workload is None else int(workload.metadata.resource_version) + 0.5
 
 
@@ -393,7 +344,7 @@ def _tell(store: ObjectStore, cluster: Cluster) -> None:
 def _complete(
     context: SchedulerState,
     store: ObjectStore,
-    controllers: ClusterControllers | None,
+    controllers: SleepingControllers | None,
     in_turn: Sequence[tuple[Pod, float]],
 ) -> None:
     """Let controllers make what workloads lack, with single pods among theirs (see `take_turns`)."""

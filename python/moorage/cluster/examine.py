@@ -161,7 +161,7 @@ class Feasibility(Tabular):
         return {"nodes": list(self.nodes), "message": self.message}
 
 
-def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
+def examine_nodes(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """Run the cycle of a pod over all nodes, without sampling and without placing the pod.
 
     Parameters

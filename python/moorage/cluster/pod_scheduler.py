@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from msgspec.structs import replace
 
+from moorage import cluster as room
 from moorage._core.base.bracket import Bracket
 from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
-from moorage.controllers import ClusterControllers, PodTimes
 from moorage.controllers.api_server import server_of
+from moorage.controllers.pod_times import PodTimes
+from moorage.controllers.sleeping_controllers import SleepingControllers, Surroundings
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
@@ -57,11 +59,13 @@ from .cluster_setup import (
     volume_controller,
     write_cluster,
 )
-from .examine import Examination, Feasibility, examine, first_feasible
 from .given_objects import group_like, pod_of, pods_of, time_of
 
 if TYPE_CHECKING:
+    from moorage.controllers import ClusterControllers
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
+
+    from .examine import Examination, Feasibility
 
 NOTHING = Cluster()
 
@@ -93,7 +97,7 @@ class PodScheduler:
             if options.get("synced", True) or isinstance(cluster, Cluster):
                 self.sync()
                 if isinstance(cluster, Cluster):
-                    write_cluster(self.context, self.controllers, cluster)
+                    write_cluster(self.context, self.sleeping_controllers, cluster)
             else:
                 self.informers.begin()
 
@@ -112,16 +116,19 @@ class PodScheduler:
             self.profile, self.plan, self.placer = engine.profile, engine.plan, engine.placer
             if store is not None:
                 server_of(store)  # it admits what controllers and the scheduler write
-            self.controllers: ClusterControllers | None = None
+            self.sleeping_controllers: SleepingControllers | None = None
             if options.owns_store and options.controllers and store is not None:
                 now = clock if clock is not None and options.wait is None else volumes.now
                 times = options.pod_times
                 times_of = times if callable(times) else lambda _: times
-                controllers = ClusterControllers(
-                    store, self.informers, self.cache, now, times_of, options.gates
-                )
-                self.controllers = context.controllers = controllers
+                around = Surroundings(store, self.informers, self.cache, now, times_of, options.gates)
+                self.sleeping_controllers = context.controllers = SleepingControllers(around)
             yield
+
+    @property
+    def controllers(self) -> ClusterControllers | None:
+        """The simulated controllers, made at the first use; None where others run them."""
+        return None if self.sleeping_controllers is None else self.sleeping_controllers.wake()
 
     def __repr__(self) -> str:
         with self.cache.lock:
@@ -290,7 +297,7 @@ class PodScheduler:
         check_readable((pod,))
         with self.cache.lock:
             self.cache.check_whole()
-            return examine(self.context.engine_for(pod), pod, self.context.view_order())
+            return room.examine_nodes(self.context.engine_for(pod), pod, self.context.view_order())
 
     def can_schedule_pod(self, pod: Source, *, limit: int | None = None) -> Feasibility:
         """Return the nodes on which a pod fits now, or why it fits on none. Nothing is placed and no pod is
@@ -326,10 +333,10 @@ class PodScheduler:
             check_readable((pod,))
             with self.cache.lock:
                 self.cache.check_whole()
-                if nodes := first_feasible(self.context.engine_for(pod), pod, limit):
-                    return Feasibility(nodes)
+                if nodes := room.first_feasible(self.context.engine_for(pod), pod, limit):
+                    return room.Feasibility(nodes)
         seen = self.examine(pod)
-        return Feasibility(
+        return room.Feasibility(
             tuple(seen.feasible[:limit]), seen.error or ("" if seen.feasible else seen.fit_error)
         )
 

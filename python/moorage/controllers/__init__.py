@@ -1,8 +1,8 @@
-"""Who changes a cluster besides the scheduler: controllers of workloads, claims and volumes; kubelets."""
+"""Who changes a cluster besides the scheduler: controllers of workloads, claims and volumes; kubelets.
 
-from __future__ import annotations
+The names are imported when they are first used (PEP 562).
+"""
 
-from .availability import PodTimes as PodTimes
-from .availability import Rollout as Rollout
-from .availability import TimesOf as TimesOf
-from .cluster_controllers import ClusterControllers as ClusterControllers
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

@@ -32,29 +32,8 @@ from moorage.store.saved_fields import SavedFields
 from moorage.table import Table, Tabular
 
 from .api_server import admission_of
+from .pod_times import TimesOf
 from .store_control import StoreControl, admit_claim, admit_pod
-
-
-class PodTimes(Struct, frozen=True, kw_only=True):
-    """How long a pod takes for what its kubelet does with it, in whole seconds.
-
-    Attributes
-    ----------
-    start : int
-        From its binding until its containers run.
-    ready : int
-        From then until it is ready.
-    stop : int
-        From its deletion until it is gone, unless its grace period ends before.
-    """
-
-    start: int = 2
-    ready: int = 8
-    stop: int = 5
-
-
-TimesOf = Callable[[Pod], PodTimes]
-"""Returns how long a pod takes."""
 
 
 class Availability(SavedFields):

@@ -58,19 +58,26 @@ from moorage.kube.workloads.ownership import (
 )
 from moorage.kube.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.kube.workloads.revisions import is_updated, mark_of
-from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
+from moorage.store import (
+    DeletedFinalStateUnknown,
+    Indexer,
+    InformerFactory,
+    ObjectStore,
+    ResourceEventHandler,
+)
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields
 
-from .availability import AWAITING, Availability, AwaitedPod, Rollout, TimesOf, awaited_pods, refused_pods
+from .availability import AWAITING, Availability, AwaitedPod, Rollout, awaited_pods, refused_pods
 from .claims_in_use import AttachDetachController, ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import SOON, Kubelets, tolerated_seconds
+from .pod_times import TimesOf
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -101,6 +108,11 @@ class ClusterControllers(SavedFields):
         Returns how long a pod takes.
     gates : FeatureGates
         Those of the cluster, with its release.
+
+    Attributes
+    ----------
+    handlers : dict of type to ResourceEventHandler
+        By kind, what hears of events; `SleepingControllers` pass them on.
     """
 
     def __init__(
@@ -148,25 +160,27 @@ class ClusterControllers(SavedFields):
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
             copy.add_index(OWNER, by_owner, is_lasting=True)
-        for kind in WORKLOADS:
-            workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
-            informers.informer(kind).add_event_handler(workloads)
-        nodes = NodeEvents(self._note_new_nodes, self._note_changed_node, self._note_lost_node)
-        informers.informer(Node).add_event_handler(nodes)
-        informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
-        namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
-        informers.informer(Namespace).add_event_handler(namespaces)
-        protected_kinds = (PersistentVolumeClaim, PersistentVolume, *(() if groups is None else (PodGroup,)))
-        for protected in protected_kinds:
-            deleted = HandlerFunctions[Any](
-                self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
-            )
-            informers.informer(protected).add_event_handler(deleted)
-        bound = HandlerFunctions[PersistentVolumeClaim](
-            lambda _: None, self.attachments.note_claim, lambda _: None
+        workloads = HandlerFunctions[Any](self.note, self._note_change, self._note_lost_workload)
+        protected = HandlerFunctions[Any](
+            self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
         )
-        informers.informer(PersistentVolumeClaim).add_event_handler(bound)
-        informers.informer(Pod).add_event_handler(PodWatcher(self))
+        self.handlers: dict[type[Object], ResourceEventHandler[Any]] = {
+            **dict.fromkeys(WORKLOADS, workloads),
+            Node: NodeEvents(self._note_new_nodes, self._note_changed_node, self._note_lost_node),
+            PodDisruptionBudget: self.budgets,
+            Namespace: HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion),
+            PersistentVolumeClaim: HandlerFunctions[PersistentVolumeClaim](
+                self.claims.note, self._note_changed_claim, lambda _: None
+            ),
+            PersistentVolume: protected,
+            PodGroup: protected,
+            Pod: PodWatcher(self),
+        }
+
+    def _note_changed_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+        """Look at a claim that is being deleted, and at the volume of one that is bound."""
+        self.claims.note(new)
+        self.attachments.note_claim(old, new)
 
     def take_turns(self, single: Iterable[tuple[Pod, float]]) -> None:
         """Create single pods in the next round, in their turns among the workloads: between the versions in
@@ -224,6 +238,17 @@ class ClusterControllers(SavedFields):
                 and is_coming(pod, rollouts)
             ):
                 self.kubelets.note_start(pod)
+
+    def start_among_plain(self, has_namespaces: bool) -> None:
+        """Start where nothing that was reported so far concerns controllers.
+
+        Parameters
+        ----------
+        has_namespaces : bool
+            Whether any namespace was read.
+        """
+        self.budgets.start()
+        self._has_namespaces = has_namespaces
 
     # ---- transactions --------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from moorage.store.protocol import overwrite
 from moorage.store.saved_fields import SavedFields
 
 from .api_server import may_delete, server_of
-from .availability import TimesOf
+from .pod_times import TimesOf
 from .store_control import BY_COLLECTOR, failed_with
 
 SOON = 1.0

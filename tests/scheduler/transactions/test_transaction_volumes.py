@@ -96,7 +96,8 @@ def assumed(cache: AssumeCache[Any]) -> dict[str, tuple[Any, ...]]:
 def with_volumes(one: Scheduler) -> dict[str, Any]:
     """All that decisions and users can see, of volumes as well."""
     assert isinstance(one.volumes, SimulatedController)
-    provisioners = vars(one.volumes)["_plugins"]
+    claims = vars(one.volumes)["_claims"]  # made at the first claim
+    provisioners = {} if claims is None else vars(claims)["_plugins"]
     return everything(one) | {
         "objects": [
             one.client.list(kind) for kind in (PersistentVolume, PersistentVolumeClaim, StorageClass)

@@ -19,7 +19,7 @@ from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
 from moorage.cluster.amounts import readable
 from moorage.cluster.change import find_reference
-from moorage.cluster.examine import Examination, examine
+from moorage.cluster.examine import Examination, examine_nodes
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost
 from moorage.cluster.played_changes import PlayedChanges
 from moorage.engine.cache import SchedulerCache
@@ -220,7 +220,7 @@ def _explain(
     view = engine.cache.state.view
     view.refresh()
     rows = view.rows()
-    examination = examine(engine, pod, view.node_names())
+    examination = examine_nodes(engine, pod, view.node_names())
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
     extenders = ask_extenders(probe, examination.feasible)

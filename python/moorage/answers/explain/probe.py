@@ -18,7 +18,7 @@ from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_spec import bound
-from moorage.cluster.examine import examine, score_rows
+from moorage.cluster.examine import examine_nodes, score_rows
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.cluster.played_changes import PlayedChanges, has_owner_of
@@ -473,7 +473,7 @@ class Probe:
 
     def fit_error(self, pod: Pod) -> str:
         """Return the FitError text of a pod, or the error of its cycle."""
-        examination = examine(self.engine, pod, self.engine.cache.state.view.node_names())
+        examination = examine_nodes(self.engine, pod, self.engine.cache.state.view.node_names())
         return examination.error or examination.fit_error
 
     def rows(self) -> npt.NDArray[np.int32]:

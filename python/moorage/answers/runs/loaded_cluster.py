@@ -275,7 +275,7 @@ class LoadedCluster:
         """Go on with what has changed the cluster; return whether it is known what this has written."""
         if cluster.change is None or cluster.change.before is not self.cluster:
             return False
-        write_change(self.scheduler.context, self.scheduler.controllers, cluster)
+        write_change(self.scheduler.context, self.scheduler.sleeping_controllers, cluster)
         events = _events(self.scheduler, Pod, self._version)
         if events is None:
             return False

@@ -1,0 +1,215 @@
+"""The controllers of a cluster as its scheduler holds them: they are made when an object needs them.
+
+Plain pods on plain nodes need none, so that a program which has nothing else does not load them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moorage import controllers
+from moorage._core.base.indexed_objects import of_dependents
+from moorage._core.base.watch_events import Notice
+from moorage.engine.cache import SchedulerCache
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import PodGroup
+from moorage.kube.model.policy import PodDisruptionBudget
+from moorage.kube.model.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
+from moorage.kube.model.workload import ControllerRevision
+from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.releases import FeatureGates
+from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
+
+from .pod_times import TimesOf
+
+if TYPE_CHECKING:
+    from .cluster_controllers import ClusterControllers
+
+
+class Surroundings(NamedTuple):
+    """What `ClusterControllers` are made with."""
+
+    client: ObjectStore
+    informers: InformerFactory
+    cache: SchedulerCache
+    now: Callable[[], float]
+    times: TimesOf
+    gates: FeatureGates
+
+
+class SleepingControllers:
+    """Makes `ClusterControllers` at the first event that concerns them; until then nothing is to be done.
+
+    Their informers and handlers are there from the beginning, so that they hear of everything in the same
+    order as if they had been made with the scheduler.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._awake: ClusterControllers | None = None
+        self._has_started = self._has_namespaces = False
+        groups = (PodGroup,) if around.gates["GenericWorkload"] else ()
+        volumes = PersistentVolume, CSIDriver, CSINode, VolumeAttachment
+        others = ControllerRevision, PodDisruptionBudget, *groups, *volumes, Namespace
+        for kind in (*WORKLOADS, Node, PersistentVolumeClaim, Pod, *others):
+            around.informers.informer(kind)  # which are asked in this order
+        wakes = PodDisruptionBudget, *groups, PersistentVolumeClaim, PersistentVolume, CSINode
+        for handler in (
+            *(_Waking(self, kind) for kind in (*WORKLOADS, *wakes)),
+            *(_OfNodes(self, Node), _OfNamespaces(self, Namespace), _OfPods(self, Pod)),
+        ):
+            around.informers.informer(handler.kind).add_event_handler(handler)
+
+    @property
+    def handlers(self) -> Mapping[type[Object], ResourceEventHandler[Any]] | None:
+        """By kind, what hears of events; None while the controllers are not needed."""
+        return None if self._awake is None else self._awake.handlers
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all objects of the cluster were reported."""
+        return self._has_started
+
+    def wake(self) -> ClusterControllers:
+        """Return the controllers, and make them if there are none."""
+        if self._awake is None:
+            with self._around.cache.lock:
+                if self._awake is None:
+                    self._awake = controllers.ClusterControllers(*self._around)
+                    if self._has_started:
+                        self._awake.start_among_plain(self._has_namespaces)
+        return self._awake
+
+    def start(self) -> None:
+        """See `ClusterControllers.start`."""
+        client, informers = self._around.client, self._around.informers
+        namespaces: list[Namespace] = client.list(Namespace)[0]
+        if (
+            self._awake is not None
+            or any(node.spec.taints or node.spec.unschedulable for node in informers.lister(Node).list())
+            or any(namespace.metadata.deletion_timestamp is not None for namespace in namespaces)
+            or any(map(_is_going_or_reported, informers.lister(Pod).list()))
+        ):
+            self.wake().start()
+        self._has_started, self._has_namespaces = True, bool(namespaces)
+
+    def take_turns(self, single: Collection[tuple[Pod, float]]) -> None:
+        """See `ClusterControllers.take_turns`."""
+        if single or self._awake is not None:
+            self.wake().take_turns(single)
+
+    def begin_back_off(self, known: Container[str]) -> None:
+        """Let the refused workloads back off that are known from before, as ``Kind namespace/name``; all of
+        them if none is, as without any UID nothing tells what came with a change."""
+        if self._awake is not None:
+            control = self._awake.control
+            control.begin_back_off(known or control.refusals)
+
+    def save(self) -> object:
+        """Return the state of the controllers, for `undo`."""
+        state = None if self._awake is None else self._awake.save()
+        return self._has_started, self._has_namespaces, state
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        self._has_started, self._has_namespaces, state = saved
+        if state is None:
+            self._awake = None  # informers have forgotten its indexes
+        else:
+            self.wake().undo(state)
+
+    @property
+    def deletions(self) -> int:
+        """Number of pods that the controllers have deleted so far."""
+        return 0 if self._awake is None else self._awake.deletions
+
+    def work(self) -> bool:
+        """See `ClusterControllers.work`."""
+        return self._awake is not None and self._awake.work()
+
+    def next_time(self) -> float:
+        """See `ClusterControllers.next_time`."""
+        return inf if self._awake is None else self._awake.next_time()
+
+    def next_stop(self) -> float:
+        """See `ClusterControllers.next_stop`."""
+        return inf if self._awake is None else self._awake.next_stop()
+
+    def end_back_off(self) -> bool:
+        """See `ClusterControllers.end_back_off`."""
+        return self._awake is not None and self._awake.end_back_off()
+
+
+def _is_going_or_reported(pod: Pod) -> bool:
+    """Whether kubelets have to do with a pod when a cluster was read."""
+    return pod.metadata.deletion_timestamp is not None or bool(pod.spec.node_name and pod.status.conditions)
+
+
+class _Waking:
+    """Hears of the objects of a kind for controllers, and wakes them by the first one."""
+
+    def __init__(self, sleeping: SleepingControllers, kind: type[Object]) -> None:
+        self._sleeping, self.kind = sleeping, kind
+
+    def _handler(self) -> ResourceEventHandler[Any] | None:
+        return self._sleeping.wake().handlers.get(self.kind)
+
+    def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+        if handler := self._handler():
+            handler.on_add(obj, is_in_initial_list)
+
+    def on_update(self, old: Any, new: Any) -> None:
+        if handler := self._handler():
+            handler.on_update(old, new)
+
+    def on_delete(self, obj: Any) -> None:
+        if handler := self._handler():
+            handler.on_delete(obj)
+
+
+class _OfNamespaces(_Waking):
+    """Wakes controllers by a namespace that is gone."""
+
+    def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+        """Do nothing, as they do."""
+
+    def on_update(self, old: Any, new: Any) -> None:
+        """Do nothing, as they do."""
+
+
+class _OfNodes(_Waking):
+    """Wakes controllers by nodes that change, or come after all that were read."""
+
+    def on_run(self, notices: Iterable[Notice[Node]]) -> int:
+        sleeping, notices = self._sleeping, list(notices)
+        known = sleeping.handlers
+        if known is None and not sleeping.has_started and all(notice.is_addition for notice in notices):
+            return len(notices)
+        handler: Any = (known or sleeping.wake().handlers)[Node]
+        received: int = handler.on_run(notices)
+        return received
+
+
+class _OfPods(_Waking):
+    """Wakes controllers by pods that have owners, or are deleted."""
+
+    def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
+        known = self._sleeping.handlers
+        if known is None:
+            number, selected = of_dependents(notices)
+            if not selected:
+                return number
+            known = self._sleeping.wake().handlers
+        handler: Any = known[Pod]
+        received: int = handler.on_run(notices)
+        return received

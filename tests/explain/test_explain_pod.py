@@ -14,6 +14,7 @@ from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.answers.explain import Explanation
+from moorage.errors import InputError
 from moorage.kube import Affinity, Cluster, Node, Pod, PodAffinity, Taint, Toleration, build_cluster
 from moorage.store import NotFoundError
 
@@ -384,14 +385,15 @@ def test_a_pod_precedes_a_workload_of_that_name() -> None:
     assert one.ask.explain("deploy/web").pod.key == "deploy/web"
 
 
-ABSENT = dict.fromkeys(("nothing/web", "web", "pod/web"), 'pods "web" not found')
+ABSENT = {"nothing/web": 'there is no kind "nothing"', "web": 'no node, workload or pod is named "web"'}
+ABSENT |= {"pod/web": "pod/web: there is no such workload"}
 ABSENT |= {"deploy/web": "deploy/web: there is no such workload"}
 ABSENT |= {"deploy/n/web": "deploy/n/web: there is no such workload with a pod"}
 
 
 @pytest.mark.parametrize("name", ABSENT)
 def test_a_name_that_nothing_has(name: str) -> None:
-    with pytest.raises(NotFoundError, match=f"^{ABSENT[name]}"):
+    with pytest.raises((InputError, NotFoundError), match=f"^{ABSENT[name]}"):
         scheduler(node("a")).ask.explain(name)
 
 

@@ -215,7 +215,7 @@ def test_the_resource_that_binds_by_a_label(
         ([], {}, "at least one template"),
         ([(pod("web"), 0)], {}, "default/web: share must be a positive whole number, not 0"),
         ([(pod("web"), True)], {}, "not True"),
-        (["web"], {}, "web: no such file; give the pod itself"),
+        (["web"], {}, 'no such file, and no workload or pod is named "web"'),
         ([node("a")], {}, "must be a Pod, not Node"),
         (pod("web"), {"max": -1}, "max must be a whole number from 0 to 2147483647, not -1"),
     ],

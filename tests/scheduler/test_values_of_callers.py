@@ -89,6 +89,30 @@ def test_a_group_is_scheduled_from_a_dict() -> None:
         scheduler.schedule_workload(pod("p"))
 
 
+@pytest.mark.parametrize("name", ["web", "shop/web", "deploy/web", "deployments.apps/shop/web"])
+def test_an_object_has_each_of_its_names(name: str) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("p")["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
+    one = mo.Scheduler(mo.load(NODE, web | {"spec": spec}))
+    assert one.ask.capacity(name).count == one.ask.capacity([(name, 1)]).count > 0
+    assert one.ask.explain(name).pod.namespace == "shop"
+    assert one.change.label(name, "a=b").changed == ("Deployment shop/web",)
+    assert one.change.scale(name, 2).changed == ("Deployment shop/web",)
+    (key, *_) = one.pods.pending
+    assert one.examine(key).feasible == one.examine(f"pod/{key}").feasible == ["n"]
+    assert one.change.delete(name).deleted == ("Deployment shop/web",)
+
+
+@pytest.mark.parametrize("name", ["n", "node/n"])
+def test_a_node_has_each_of_its_names(name: str, scheduler: mo.Scheduler) -> None:
+    assert scheduler.change.label(name, "a=b").changed == ("Node n",)
+    assert scheduler.change.cordon([name]).changed == scheduler.change.uncordon(name).changed == ("Node n",)
+    assert scheduler.change.add_nodes(1, name).created == ("Node n-1",)
+    assert [room.name for room in scheduler.ask.node_room([name])] == ["n"]
+    assert scheduler.ask.drain_plan(name).nodes == ("n",)
+
+
 CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
     "examine": lambda one, value: one.examine(value),
     "can_schedule_pod": lambda one, value: one.can_schedule_pod(value),

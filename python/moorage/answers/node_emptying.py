@@ -18,8 +18,8 @@ from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.amounts import compared
-from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.cluster.references import select_nodes
 from moorage.controllers.api_server import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, number_of

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from moorage.arguments import typed
 from moorage.cluster import ChangingScheduler, PodScheduler, lacking_pods
-from moorage.cluster.given_objects import Counted, counted_pods, nodes_like, pods_of
+from moorage.cluster.given_objects import Counted, nodes_like, pods_of
+from moorage.cluster.references import node_name
 from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 from moorage.kube.read.python_values import Source
@@ -71,17 +72,17 @@ class Questions:
         ----------
         pod : Pod or str, or a dict or object of a client that `load` reads as one
             A pod, or its ``namespace/name``; or a workload or group, such as ``deploy/web``,
-            ``sts/NAMESPACE/db`` or ``podgroup/train``: its first pod without a node, or if all have one its
-            first pod.
+            ``sts/NAMESPACE/db``, ``podgroup/train`` or ``web``: its first pod without a node, or if all have
+            one its first pod.
 
         Raises
         ------
         InputError
-            `load` would refuse the pod.
+            `load` would refuse the pod, or nothing has this name.
         MoorageError
             The name is that of a composite group: explain the groups in it.
         NotFoundError
-            There is no pod of this name, and no workload with a pod.
+            The workload has no pod.
         """
         from .explain.situations import explain_now
 
@@ -238,8 +239,9 @@ class Questions:
         ----------
         template : pod, (pod, int), or sequence of these
             A pod, of which name, node and status do not matter: a Pod, a dict, a text, an object of a
-            Kubernetes client, or the path of a manifest, as for `load`. Or several, each with its number of
-            replicas in a round (1 by default). Rounds are placed until one is not complete.
+            Kubernetes client, or the path of a manifest, as for `load`; or the reference of a pod, a workload
+            or a pod group, such as ``deploy/web``. Or several, each with its number of replicas in a round (1
+            by default). Rounds are placed until one is not complete.
         max : int, optional
             Maximum number of rounds.
         by : str, optional
@@ -265,10 +267,11 @@ class Questions:
         TypeError
             A template is no pod.
         """
+        from .runs.pod_templates import asked_templates
         from .template_capacity import capacity
 
         return capacity(
-            self.scheduler, counted_pods(self.scheduler.client, template, "template"), max, by, gang
+            self.scheduler, asked_templates(self.scheduler.client, template, "template"), max, by, gang
         )
 
     @question
@@ -398,7 +401,7 @@ class Questions:
         workload : pod, (pod, int), or sequence of these, optional
             Pods that are on no node, or pods with the numbers of their replicas; by default the pending pods
             that the scheduler schedules now. A pod is a Pod, a dict, a text, an object of a Kubernetes
-            client, or the path of a manifest, as for `load`.
+            client, the path of a manifest, as for `load`, or the reference of a pod or workload.
         like : str, Node, dict, text, or sequence of these
             Templates of new nodes: nodes of the cluster by their names, or others, as `load` reads them. See
             `add_nodes` for what new nodes take over, and how to give them a zone and labels.
@@ -424,9 +427,12 @@ class Questions:
             Something is no pod or no node.
         """
         from .new_nodes import nodes_needed
+        from .runs.pod_templates import asked_templates
 
-        counted = None if workload is None else counted_pods(self.scheduler.client, workload, "workload")
-        return nodes_needed(self.scheduler, counted, nodes_like(like), max, prices or {})
+        client = self.scheduler.client
+        counted = None if workload is None else asked_templates(client, workload, "workload")
+        by_name = {node_name(name): price for name, price in (prices or {}).items()}
+        return nodes_needed(self.scheduler, counted, nodes_like(like), max, by_name)
 
     @question
     def survive(
@@ -508,6 +514,7 @@ class Questions:
         from .nodes.node_room import node_room
         from .nodes.paid_room import node_prices
 
+        nodes = None if nodes is None else [*map(node_name, nodes)]
         return node_room(self.scheduler, nodes, by, node_prices(self.scheduler.client, types)[0])
 
     @question
@@ -527,6 +534,7 @@ class Questions:
         from .nodes.paid_room import node_prices
         from .nodes.pod_use import workload_use
 
+        nodes = None if nodes is None else [*map(node_name, nodes)]
         return workload_use(self.scheduler, nodes, node_prices(self.scheduler.client, types)[0])
 
     @question
@@ -586,6 +594,7 @@ class Questions:
         from moorage.autoscalers.node_removal import explain_node
 
         check_type("groups", groups, GroupSettings)
+        name = node_name(name)
         verdict = explain_node(self.scheduler, AutoscalerSettings(types, options, groups=groups), name, at)
         if verdict is None:
             raise InputError(f"no NodePool and no node group has node {name}, so no autoscaler removes it")

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.scaling_rounds import grow
 from moorage.cluster import ChangingScheduler, PodScheduler
-from moorage.cluster.change import NAME, get, parsed
+from moorage.cluster.references import NAME, get, parsed
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document, Positive

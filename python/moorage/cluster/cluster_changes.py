@@ -36,13 +36,8 @@ from .apply_objects import apply as apply_objects
 from .change import (
     Change,
     delete_object,
-    find_reference,
-    get,
     preemptions,
-    select_nodes,
-    select_objects,
     updated,
-    workloads_named,
 )
 from .given_objects import node_like
 from .node_changes import (
@@ -57,6 +52,7 @@ from .node_changes import (
     tainted,
 )
 from .pod_scheduler import PodScheduler
+from .references import get, object_named, select_nodes, select_objects, workloads_named
 from .workload_changes import (
     RESTARTABLE,
     SCALABLE,
@@ -146,13 +142,14 @@ class ClusterChanges:
         Parameters
         ----------
         *references : str
-            Such as ``deploy/web`` and ``node/n1``.
+            Such as ``deploy/web``, ``node/n1`` and ``pod/NAMESPACE/web-1``; without a kind a node, workload,
+            group or pod.
         kind : str, optional
             With it, the objects of this kind that a selector matches are deleted.
         selector : str
             A label selector; "" selects all objects of the kind.
         namespace : str
-            Of the selected objects; "" for all namespaces.
+            Of the selected objects, and of those whose references name none; "" for all namespaces.
 
         Raises
         ------
@@ -160,14 +157,11 @@ class ClusterChanges:
             An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
             deleted.
         """
-        if (selector or namespace) and not kind:
+        if not kind and (selector or (namespace and not references)):
             raise InputError("a selector or a namespace needs a kind")
         controllers = self.scheduler.controllers
         with self._changing() as client:
-            objects = [
-                get(client, struct, name, space)
-                for struct, space, name in (find_reference(client, each) for each in references)
-            ]
+            objects = [object_named(client, each, namespace=namespace) for each in references]
             if kind:
                 objects += select_objects(client, kind_named(kind), namespace, selector)
             for obj in {(type(obj), obj.key): obj for obj in objects}.values():
@@ -180,7 +174,7 @@ class ClusterChanges:
             return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
 
     @typed
-    def scale(self, reference: str, replicas: int | str) -> Change:
+    def scale(self, reference: str, replicas: int | str, *, namespace: str = "") -> Change:
         """Set the number of replicas of workloads.
 
         Parameters
@@ -191,6 +185,8 @@ class ClusterChanges:
             both (``namespace/NAME,app=web``), or all (``*``).
         replicas : int or str
             How many, or a percentage of today's, such as ``150%``, rounded up.
+        namespace : str
+            Of workloads whose reference, labels or ``*`` name none; by default all namespaces.
 
         Raises
         ------
@@ -202,7 +198,7 @@ class ClusterChanges:
             raise InputError(f"must be a whole number or a percentage, not {replicas!r}", obj=reference)
         with self._changing() as client:
             parts = []
-            for obj in workloads_named(client, reference, SCALABLE, "has no replicas to set"):
+            for obj in workloads_named(client, reference, SCALABLE, "has no replicas to set", namespace):
                 there = 1 if obj.spec.replicas is None else obj.spec.replicas
                 number = replicas if percent is None else -(-there * int(percent[1]) // 100)
                 if not 0 <= int(number) <= MAX_PODS:
@@ -213,7 +209,7 @@ class ClusterChanges:
             return _together([Change(changed=names) for names in parts])
 
     @typed
-    def restart(self, reference: str) -> Change:
+    def restart(self, reference: str, *, namespace: str = "") -> Change:
         """Roll workloads out anew, as ``kubectl rollout restart`` does.
 
         Parameters
@@ -221,6 +217,8 @@ class ClusterChanges:
         reference : str
             A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``; others as for `scale`, at the same
             time.
+        namespace : str
+            As for `scale`.
 
         Raises
         ------
@@ -228,7 +226,7 @@ class ClusterChanges:
             No such workload exists, or it is of another kind.
         """
         with self._changing() as client:
-            workloads = workloads_named(client, reference, RESTARTABLE, "cannot be restarted")
+            workloads = workloads_named(client, reference, RESTARTABLE, "cannot be restarted", namespace)
             return _together([_updated(client, obj, restarted(obj)) for obj in workloads])
 
     def restart_all(self) -> Change:
@@ -377,15 +375,17 @@ class ClusterChanges:
         return Change(created=created, changed=tuple(changed), kept=kept)
 
     @typed
-    def label(self, reference: str, *labels: str) -> Change:
+    def label(self, reference: str, *labels: str, namespace: str = "") -> Change:
         """Set or remove labels of an object.
 
         Parameters
         ----------
         reference : str
-            Such as ``node/n1``.
+            Such as ``n1``, ``node/n1`` or ``deploy/web``.
         *labels : str
             Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
+        namespace : str
+            Of an object whose reference names none.
 
         Raises
         ------
@@ -393,14 +393,13 @@ class ClusterChanges:
             The object does not exist, or a label is not valid.
         """
         with self._changing() as client:
-            struct, namespace, name = find_reference(client, reference)
-            obj = get(client, struct, name, namespace)
+            obj = object_named(client, reference, namespace=namespace)
             new = labelled(obj, labels)
             if isinstance(new, Namespace):
                 from moorage.kube.admission.pod_security import label_faults
 
                 for fault in label_faults(new.metadata.labels):
-                    raise InputError(fault.text, obj=f"Namespace {name}", path=fault.field)
+                    raise InputError(fault.text, obj=new.full_name, path=fault.field)
             return _updated(client, obj, new)
 
     # ---- changes of nodes ----------------------------------------------------------------------------------

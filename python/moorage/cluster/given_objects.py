@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TypeGuard, cast
 
 from moorage._core.queue.entrance import CreationClock
@@ -14,12 +13,13 @@ from moorage.kube.model.cluster import Cluster, newest_timestamp, seconds
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.pod_group import AnyGroup
+from moorage.kube.model.pod_group import AnyGroup, CompositePodGroup, PodGroup
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.load import read_object
 from moorage.kube.read.python_values import Source, is_path, is_single
 from moorage.store import ObjectClient
-from moorage.store.selectors import parse_reference
+
+from .references import node_name, object_named
 
 _PODS = frozenset({Pod})
 
@@ -28,7 +28,7 @@ Counted = Source | tuple[Source, int]
 
 
 def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
-    """Return a pod that a caller passes, read as by `load` if it is none of moorage's objects.
+    """Return a pod that a caller passes or names, read as by `load` if it is none of moorage's objects.
 
     Returns
     -------
@@ -42,17 +42,25 @@ def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
     TypeError
         It is no pod.
     """
-    if not isinstance(pod, Object):
-        try:
-            with naming(name):
-                pod = read_object(pod, classes=client.list(PriorityClass)[0])
-        except InputError as error:
-            if not isinstance(pod, str) or error.message != "no such file":
-                raise
-            wanted = "give the pod itself, such as scheduler.pods.pending[key], or its manifest"
-            raise InputError(f"no such file; {wanted}", source=error.source) from None
+    pod = cast("Pod", _read_or_named(client, pod, (Pod,), name))
     check_pod(pod, name)
-    return cast("Pod", pod)
+    return pod
+
+
+def _read_or_named(client: ObjectClient, given: Source, kinds: Sequence[type[Object]], name: str) -> Object:
+    """Return an object that a caller passes, as anything that `load` reads or as a reference."""
+    if isinstance(given, Object):
+        return given
+    try:
+        with naming(name):
+            return read_object(given, classes=client.list(PriorityClass)[0])
+    except InputError as error:
+        if not isinstance(given, str) or error.message != "no such file":
+            raise
+        try:
+            return cast("Object", object_named(client, given, kinds, "is none"))
+        except InputError as absent:
+            raise InputError(f"no such file, and {absent.message}", source=error.source) from None
 
 
 def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
@@ -126,9 +134,11 @@ def node_like(like: Source) -> str | Node:
     TypeError
         It is nothing that `load` reads.
     """
-    is_name = isinstance(like, str) and is_path(like)
+    if isinstance(like, str) and is_path(like):
+        name, comma, labels = str(like).partition(",")
+        return node_name(name) + comma + labels
     with naming("like"):
-        return cast("str", like) if is_name else read_object(like, Node)
+        return read_object(like, Node)
 
 
 def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
@@ -156,19 +166,11 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
     Raises
     ------
     InputError
-        `load` would refuse it, or there is not exactly one.
-    NotFoundError
-        There is no group of this name.
+        `load` would refuse it, there is not exactly one, or no group has this name.
     TypeError
         It is no group.
     """
-    if isinstance(group, str):
-        with suppress(InputError):
-            kind, namespace, name = parse_reference(group)
-            if issubclass(kind, AnyGroup):
-                group = client.get(kind, name, namespace)
-    with naming("pod_group"):
-        read = group if isinstance(group, Object) else read_object(group)
+    read = _read_or_named(client, group, (PodGroup, CompositePodGroup), "pod_group")
     if not isinstance(read, AnyGroup):
         raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(read).__name__}")
     return read

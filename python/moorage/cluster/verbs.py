@@ -73,9 +73,9 @@ class ChangeVerb(NamedTuple):
         """Whether its first argument selects nodes."""
         return self.metavar.startswith(NODES)
 
-    def make(self, scheduler: ChangingScheduler, *arguments: Any) -> Change:
+    def make(self, scheduler: ChangingScheduler, *arguments: Any, **named: Any) -> Change:
         """Make the change; the arguments are those of the method."""
-        change: Change = getattr(scheduler.change, self.method)(*arguments)
+        change: Change = getattr(scheduler.change, self.method)(*arguments, **named)
         return change
 
 
@@ -113,10 +113,6 @@ def _replicas(text: str) -> tuple[str, int | str]:
     return match[1], f"{match[2]}%" if match[3] else int(match[2])
 
 
-def _labels(reference: str, label: str) -> tuple[str, str]:
-    return reference if "/" in reference else f"node/{reference}", label
-
-
 def _bound(bound: str) -> tuple[str]:
     if bound not in ("min", "max"):
         raise InputError(f"must be min or max, not {bound!r}")
@@ -151,7 +147,7 @@ VERBS = (
         "taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", field="with"
     ),
     ChangeVerb(
-        "label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", _labels, "with"
+        "label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", field="with"
     ),
     ChangeVerb(
         "scale",
@@ -247,16 +243,15 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        from .change import in_namespace, select_nodes
+        from .references import select_nodes
 
         with located(source=self.option):
             verb, words = self.verb, list[Any](self.words)
             if verb.is_of_nodes:
                 words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
             arguments = [*verb.read(*words)]
-            if verb.is_of_workloads and self.namespace:
-                arguments[0] = in_namespace(arguments[0], self.namespace)
-            return verb.make(scheduler, *arguments)
+            own = {"namespace": self.namespace} if verb.is_of_workloads else {}
+            return verb.make(scheduler, *arguments, **own)
 
     def left_as_is(self, effect: Change, scheduler: ChangingScheduler) -> list[str]:
         """Return a warning about each object that the change has left as it is, but for pods, and what it

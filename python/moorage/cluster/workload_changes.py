@@ -38,7 +38,8 @@ from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
 from moorage.store import ObjectClient, ServerError, find_object, kind_named, parse_reference
 
-from .change import Change, updated, workload_named
+from .change import Change, updated
+from .references import object_named
 
 # ---- autoscaled replicas -----------------------------------------------------------------------------------
 #
@@ -237,7 +238,7 @@ def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
 
 def _workload(client: ObjectClient, reference: str) -> Any:
     """Return the workload of a reference, whose next pods have the requests of its template."""
-    obj: Any = workload_named(client, reference, _TAKEN, _KEEPS.get(_kind(reference), "has no containers"))
+    obj: Any = object_named(client, reference, _TAKEN, _KEEPS.get(_kind(reference), "has no containers"))
     if isinstance(obj, Job) and not obj.spec.suspend:
         raise InputError("a Job that is not suspended keeps its template; name its CronJob", obj=reference)
     return obj

@@ -395,7 +395,7 @@ class EventColumns(Tabular):
     def _event(self, time: Seconds, verb: Verb, subject: str, argument: Argument | None = None) -> None:
         """Add an event about an object, nodes, or a name, with an argument of its own."""
         change = EVENTS.get(verb.name.lower())
-        if verb is not Verb.MEASURE and (change is None or not change.is_of_nodes):
+        if verb is not Verb.MEASURE and change is None:
             struct, namespace, name = parse_reference(subject)
             subject = "/".join(part for part in (struct.__name__.lower(), namespace, name) if part)
         number = -1

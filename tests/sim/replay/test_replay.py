@@ -243,7 +243,7 @@ def test_recorded_bindings_have_no_effect() -> None:
             "event at 2 s: create pod/default/x: ",
         ),
         (lambda t: t.drain(1, "nobody"), {}, "event at 1 s: drain nobody: "),
-        (lambda t: t.scale(1, "deploy/no", 1), {}, "event at 1 s: scale deployment/default/no: "),
+        (lambda t: t.scale(1, "deploy/no", 1), {}, "event at 1 s: scale deploy/no: "),
         (lambda t: t.create(1, node("a")), {}, "event at 1 s: create node/a: "),
         (lambda t: t.patch(1, "node/a", {"spec": 1}), {}, "event at 1 s: patch node/a: "),
         (

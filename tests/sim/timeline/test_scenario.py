@@ -60,7 +60,7 @@ def test_a_scenario_has_events_of_every_kind(folder: Path) -> None:
     assert [(e.verb.name, e.subject) for e in after if "day" not in e.subject] == [
         ("CREATE", "node/big-0"),
         ("CREATE", "node/big-1"),
-        ("SCALE", "deployment/default/web"),
+        ("SCALE", "deploy/web"),
         ("PATCH", "deployment/default/web"),
     ]
 

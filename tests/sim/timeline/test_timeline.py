@@ -24,7 +24,7 @@ def test_events_are_in_the_order_of_time_and_then_of_addition() -> None:
     timeline.scale(2, "deploy/prod/web", 3)
     timeline.drain(5, "pool=gpu")
     assert [(e.time, e.verb, e.subject, e.argument) for e in timeline if e.verb is not Verb.CREATE] == [
-        (2, Verb.SCALE, "deployment/prod/web", 3),
+        (2, Verb.SCALE, "deploy/prod/web", 3),
         (5, Verb.DELETE, "pod/default/a", None),
         (5, Verb.DRAIN, "pool=gpu", None),
     ]

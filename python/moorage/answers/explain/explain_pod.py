@@ -18,10 +18,10 @@ from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage._core.state.images import normalized_image_name
 from moorage.cluster.amounts import readable
-from moorage.cluster.change import find_reference
 from moorage.cluster.examine import Examination, examine_nodes
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost
 from moorage.cluster.played_changes import PlayedChanges
+from moorage.cluster.references import NoSuchObjectError, object_named
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.group_index import PodGroups
@@ -30,7 +30,7 @@ from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.errors import InputError, MoorageError, examples, number_of
+from moorage.errors import MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
@@ -87,30 +87,29 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     Raises
     ------
     InputError
-        It names no namespace, and several have such an object.
+        Nothing has this name; or several have, and it names no namespace.
     MoorageError
         It names a composite group.
     NotFoundError
-        There is no such pod, no such workload with a pod, and no such composite group.
+        The workload has no pod.
     """
     namespace, _, name = text.rpartition("/")
+    if namespace and (pod := find_object(client, Pod, name, namespace)) is not None:
+        return pod
     try:
-        return client.get(Pod, name, namespace)
-    except NotFoundError as error:
-        try:
-            parse_reference(text)
-        except InputError:
-            raise error from None
-        kind, namespace, name = find_reference(client, text)
-        if kind is Pod:
-            return client.get(Pod, name, namespace)
-        if kind is CompositePodGroup:
-            client.get(CompositePodGroup, name, namespace)
-            raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
-        pods = _pods_of(client, Workload(namespace, kind.__name__, name))
-        if pods:
-            return min(pods, key=lambda pod: pod.spec.node_name != "")
-        raise NotFoundError(f"{text}: there is no such workload with a pod") from None
+        found = object_named(client, text, lacks="has no pods")
+        kind, namespace, name = type(found), found.namespace, found.name
+    except NoSuchObjectError:  # of some workloads there are only pods
+        if "/" not in text:
+            raise
+        found, (kind, namespace, name) = None, parse_reference(text)
+    if isinstance(found, Pod):
+        return found
+    if isinstance(found, CompositePodGroup):
+        raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}")
+    if pods := _pods_of(client, Workload(namespace, kind.__name__, name)):
+        return min(pods, key=lambda pod: pod.spec.node_name != "")
+    raise NotFoundError(f"{text}: there is no such workload with a pod")
 
 
 def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from moorage.cluster.change import WORKLOADS
+from moorage.cluster.references import WORKLOADS, reference_to
 from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import (
     InputError,
@@ -171,11 +171,6 @@ def _alike(workloads: list[Any], kind: str, name: str) -> str:
     """Return what an error adds about the same name elsewhere, or names that are like it."""
     of_kind = [workload.name for workload in workloads if workload.kind == kind]
     return same_or_nearest(name, map(reference_to, workloads), of_kind)
-
-
-def reference_to(workload: Any) -> str:
-    """Return how options name an object, or a `Workload`: ``deployment/NAMESPACE/NAME``."""
-    return f"{workload.kind.lower()}/{workload.namespace}/{workload.name}"
 
 
 # ---- targets -----------------------------------------------------------------------------------------------

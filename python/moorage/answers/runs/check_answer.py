@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType, field, structs
 
-from moorage.cluster.change import short_label
+from moorage.cluster.references import short_label
 from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError, examples, located, nearest, same_or_nearest
+from moorage.cluster.given_objects import Counted, counted_pods
+from moorage.cluster.references import object_named
+from moorage.errors import InputError, located
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
 from moorage.kube.apiserver.refusals import Refusals, ValidationMode
@@ -33,13 +35,13 @@ from moorage.kube.model.workload import (
 from moorage.kube.plain import plain
 from moorage.kube.read.cluster_builder import KnownObjects, check_namespaces, complete, known_namespaces
 from moorage.kube.read.files import is_input
-from moorage.kube.read.python_values import file_named
+from moorage.kube.read.python_values import file_named, is_path, is_single
 from moorage.kube.read.read_objects import in_namespace, read_objects
 from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
 from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
-from moorage.store import only_namespace, parse_reference
+from moorage.store import ObjectClient
 
 from ..asked_pods import as_template, without_number
 from ..scheduler import Scheduler
@@ -80,7 +82,11 @@ class Templates(NamedTuple):
 
 
 def read_templates(
-    texts: Iterable[str], cluster: Cluster, validate: ValidationMode, namespace: str | None
+    texts: Iterable[str],
+    client: ObjectClient,
+    cluster: Cluster,
+    validate: ValidationMode,
+    namespace: str | None,
 ) -> Templates:
     """Read ``FILE``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``, each with ``=N`` or without; a pod group
     stands for its pods.
@@ -89,8 +95,10 @@ def read_templates(
     ----------
     texts : iterable of str
         A file that exists is read. It may have several pods and workloads, each of which is a template.
-    cluster : Cluster
+    client : ObjectClient
         Has the workloads and groups that are named, the priority classes, and the ReplicaSets of Deployments.
+    cluster : Cluster
+        Has the namespaces.
     namespace : str or None
         Of objects and references that name none. Without it, an object is in ``default``, and a reference
         means the only object of its name.
@@ -107,19 +115,23 @@ def read_templates(
         if not share:
             raise InputError("a round needs at least one replica: give =1 or more", source=OPTION, obj=text)
         if is_input(name):
-            tops = _read(name, templates, cluster, validate, namespace or "default")
+            known = known_namespaces(cluster.namespaces)
+            tops = _read(name, templates, client, known, validate, namespace or "default")
         else:
-            tops = _named(name, cluster, namespace)
-        for top in tops:
-            try:
-                if isinstance(top, CronJob):
-                    top = _job_of(top, [*cluster.others, *templates.others])
-                pod = _pod_of(top, cluster)
-                named = replace(pod, metadata=replace(pod.metadata, name=top.name))
-                templates.pods.append(PodTemplateFile(named, share))
-            except InputError as error:
-                raise error.located(source=name, obj=top.full_name) from None
+            with located(source=OPTION):
+                tops = _named(name, client, namespace or "")
+        pods = [_template_of(top, client, templates.others, name) for top in tops]
+        templates.pods.extend(PodTemplateFile(pod, share) for pod in pods)
     return templates
+
+
+def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (), source: str = "") -> Pod:
+    """Return the pod of a pod or workload, with its name."""
+    with located(source=source, obj=top.full_name):
+        if isinstance(top, CronJob):
+            top = _job_of(top, [*client.list(PriorityClass)[0], *others])
+        pod = _pod_of(top, client)
+        return replace(pod, metadata=replace(pod.metadata, name=top.name))
 
 
 def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
@@ -172,56 +184,54 @@ def template_group_warnings(
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
 
 
-def _named(text: str, cluster: Cluster, namespace: str | None) -> list[Object]:
-    """Return the pod or workload of a cluster that a reference names, or the pods of a pod group."""
-    objects: list[Object] = [
-        obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, (*_COUNTED, PodGroup))
-    ]
+def asked_templates(
+    client: ObjectClient, given: Counted | Sequence[Counted], name: str
+) -> list[Pod | tuple[Pod, int]]:
+    """Return the pods that a caller passes, as `counted_pods` does; also those of references."""
+    if isinstance(given, tuple) or is_single(given):
+        given = [cast("Counted", given)]
+    out = list[Pod | tuple[Pod, int]]()
+    for each in cast("Sequence[Counted]", given):
+        what, number = each if isinstance(each, tuple) else (each, None)
+        if isinstance(what, str) and is_path(what) and not is_input(text := str(what)):
+            pods = [_template_of(top, client) for top in _named(text, client, "")]
+            out += pods if number is None else [(pod, number) for pod in pods]
+        else:
+            out += counted_pods(client, each, name)
+    return out
+
+
+def _named(text: str, client: ObjectClient, namespace: str) -> list[Object]:
+    """Return the pod or workload that a reference names, or the pods of a pod group."""
     if "=" in text:
-        raise InputError("no such file; in KIND/NAME=N, N must be a whole number", source=OPTION, obj=text)
+        raise InputError("no such file; in KIND/NAME=N, N must be a whole number", obj=text)
+    if Path(text).suffix:
+        raise InputError("no such file", source=text)
     try:
-        kind, place, name = parse_reference(text)
+        top: Object = object_named(client, text, (*_COUNTED, PodGroup), "has no pods", namespace)
     except InputError as error:
-        if Path(text).suffix:
-            raise InputError("no such file", source=text) from None
-        names = [f"{obj.kind.lower()}/{obj.name}" for obj in objects]
-        near = "" if "/" in text else same_or_nearest(text, names, names, most=5)
-        raise InputError(f"no such file, and {error.message}{near}", source=OPTION) from None
-    if kind not in (*_COUNTED, PodGroup):
-        message = (
-            f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, such as deploy/web"
-        )
-        raise InputError(message, source=OPTION, obj=text)
-    its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
-    if text.count("/") == 1:
-        with located(source=OPTION):
-            spaces = [obj.namespace for obj in its.values() if obj.name == name]
-            place = namespace or only_namespace(spaces, text) or place
-    if (top := its.get(f"{place}/{name}")) is not None:
-        return _members(top, cluster) if isinstance(top, PodGroup) else [top]
-    same = [key for key, obj in its.items() if obj.name == name]
-    near = nearest(f"{place}/{name}", its).removeprefix("; nearest: ")
-    there = examples(same, 5) or near or examples([*its], 5) or "none"
-    message = f"no such file, and no {kind.__name__} {place}/{name}; there is {there}"
-    raise InputError(message, source=OPTION, obj=text)
-
-
-def _members(group: PodGroup, cluster: Cluster) -> list[Object]:
-    """Return the pods of a group."""
-    members: list[Object] = [pod for pod in cluster.pods if group_of(pod) == group.unit]
+        raise InputError(f"no such file, and {error.message}", obj=error.obj) from None
+    if not isinstance(top, PodGroup):
+        return [top]
+    members: list[Object] = [pod for pod in client.list(Pod)[0] if group_of(pod) == top.unit]
     if not members:
-        raise InputError("no pod is in this group", source=OPTION, obj=f"PodGroup {group.key}")
+        raise InputError("no pod is in this group", obj=top.full_name)
     return members
 
 
 def _read(
-    file: str, templates: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
+    file: str,
+    templates: Templates,
+    client: ObjectClient,
+    known: frozenset[str] | None,
+    validate: ValidationMode,
+    namespace: str,
 ) -> list[Object]:
     """Return the pods and workloads of a file, and add its other objects to what was found."""
     read = read_objects(file_named(file), validate=validate, namespace=namespace)
-    classes = [obj for obj in cluster.others if isinstance(obj, PriorityClass)]
+    classes: list[PriorityClass] = client.list(PriorityClass)[0]
     objects = [*in_namespace(read.objects, namespace)]
-    if (known := known_namespaces(cluster.namespaces)) is not None:
+    if known is not None:
         own = [obj.name for obj in objects if isinstance(obj, Namespace)]
         check_namespaces(objects, read.origins, {*known, *own}, Refusals(cluster=0))
     completed = complete(objects, read.origins, KnownObjects(classes))
@@ -258,14 +268,13 @@ def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
     return complete([replace(job, metadata=meta)], around=KnownObjects(classes)).objects[0]
 
 
-def _pod_of(obj: Object, cluster: Cluster) -> Pod:
+def _pod_of(obj: Object, client: ObjectClient) -> Pod:
     """Return the pod that a workload would create for one replica more, however many it has now."""
     if isinstance(obj, DaemonSet):
         raise InputError("a DaemonSet has a pod on each node, and no replicas to count")
     if isinstance(obj, Deployment):
-        listed = (other for other in cluster.others if isinstance(other, ReplicaSet))
-        its = (other for other in listed if other.namespace == obj.namespace)
-        sets = [other for other in its if refers_to(other.metadata.controller(), obj)]
+        listed: list[ReplicaSet] = client.list(ReplicaSet, obj.namespace)[0]
+        sets = [other for other in listed if refers_to(other.metadata.controller(), obj)]
         obj = find_new_replica_set(obj, sets) or obj
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}

@@ -136,15 +136,13 @@ def capacity(  # noqa: PLR0913
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
         settings = scheduler_settings(options, cluster)
-        loaded = begun(cluster, settings)
-        scheduler = loaded.scheduler
-        read = read_templates(templates, loaded.completed, options["validate"], options["namespace"])
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        scheduler.change.apply(read.others)
-        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=loaded)
+        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
+        read = read_templates(templates, scheduler.client, cluster, options["validate"], options["namespace"])
+        scheduler.change.apply(read.others)
         place_first(setup, scheduler, options["after_run"])
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
@@ -177,7 +175,9 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     """Return a cluster without some nodes and the pods that are on them."""
     from dataclasses import replace
 
-    left_out = {name for part in names.split(",") if (name := part.strip())}
+    from moorage.cluster.references import node_name
+
+    left_out = {node_name(name) for part in names.split(",") if (name := part.strip())}
     if not left_out:
         raise InputError("give at least one node", source="--exclude-nodes")
     known = {node.name for node in cluster.nodes}
@@ -308,7 +308,7 @@ def _rows(
     from moorage.answers.nodes.node_room import NO_LABEL, NodeRooms
     from moorage.answers.nodes.paid_room import node_prices
     from moorage.answers.nodes.pod_use import namespace_use, workload_use
-    from moorage.cluster.change import select_nodes
+    from moorage.cluster.references import select_nodes
 
     names = None
     if selector:

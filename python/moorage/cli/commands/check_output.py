@@ -12,7 +12,7 @@ from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer
 from moorage.answers.runs.gate import Verdict
 from moorage.answers.runs.simulation import HELD, NOT_STARTED
 from moorage.answers.text_tables import CommandLine, PrintedTable
-from moorage.cluster.change import short_label
+from moorage.cluster.references import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
 from moorage.grouped import grouped

@@ -113,14 +113,10 @@ def explain(
     """
     if output == "csv" and by is None:
         raise click.UsageError("-o csv is for --by alone")
-    if target is not None and target.startswith("node/"):
-        of_pods = {"--all-pending": all_pending, "--by": by, "--node": names, "--alone": options["alone"]}
-        for option in (option for option, is_given in of_pods.items() if is_given):
-            raise click.UsageError(f"{option} asks about pods, and is not for node/NAME")
-        return _explain_node(target.partition("/")[2], output, options)
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
     from moorage.answers.explain.targets import merge_alike, pods_to_make, terminating_pods
+    from moorage.cluster.references import node_name
 
     from ..messages import with_own_notes
     from .explain_output import write_explanations
@@ -128,7 +124,15 @@ def explain(
 
     _refuse_together(target, all_pending, options)
     setup = setup_of(options)
+    if target is not None and (node := _node_of(setup, target)):
+        of_pods = {"--by": by, "--node": names, "--alone": options["alone"]}
+        for option in (option for option, is_given in of_pods.items() if is_given):
+            raise click.UsageError(f"{option} asks about pods, and {target} is a node")
+        return _explain_node(setup, node, output, options)
+    if options["at"] is not None:
+        raise click.UsageError("--at is for nodes alone")
     known = {node.name for node in setup.cluster.nodes}
+    names = tuple(map(node_name, names))
     for name in names:
         if name not in known:
             raise InputError(no_node(name, known), source="--node, --why-not")
@@ -174,8 +178,6 @@ def _refuse_together(target: str | None, all_pending: bool, options: Mapping[str
     """Refuse options that do not go together."""
     if options["alone"] and options["after_run"]:
         raise click.UsageError("give either --alone or --after-run")
-    if options["at"] is not None:
-        raise click.UsageError("--at is for node/NAME alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
 
@@ -290,7 +292,18 @@ def _write_refusals(output: str, answer: RefusalsDocument, about: AboutInput) ->
     )
 
 
-def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
+def _node_of(setup: SimulationSetup, target: str) -> str:
+    """Return the name of the node that a target is; "" for another, also one that has the name of a node."""
+    from moorage.cluster.references import node_name
+
+    if (name := node_name(target)) != target:
+        return name
+    is_name = "/" not in target and any(node.name == target for node in setup.cluster.nodes)
+    others = (*setup.pods.values(), *setup.cluster.others) if is_name else ()
+    return target if is_name and all(obj.name != target for obj in others) else ""
+
+
+def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
     from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
@@ -300,7 +313,6 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
     from .printing import write_answer
 
-    setup = setup_of(options)
     scheduler = setup.make()
     place_first(setup, scheduler, options["after_run"])
     coming = setup.coming

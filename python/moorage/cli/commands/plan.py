@@ -176,11 +176,12 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 
 def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     """Say what to write in place of an instance type, or of another name that no node has."""
+    from moorage.cluster.references import node_name
     from moorage.kube import Node
 
     listed: list[Node] = scheduler.client.list(Node)[0]
     nodes = [node.name for node in listed]
-    for name in (text.partition(",")[0] for text in like if not os.path.isfile(text)):
+    for name in (node_name(text.partition(",")[0]) for text in like if not os.path.isfile(text)):
         if name not in nodes:
             there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
             hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
@@ -375,7 +376,6 @@ def _answer(
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
-    from moorage.cluster.lacking_pods import with_objects
 
     from .planning_output import write_plan
 
@@ -383,8 +383,8 @@ def _answer(
         setup = setup_of(options, grows)
         cluster = setup.cluster
         scheduler = setup.make()
-        there = with_objects(cluster, scheduler.client)
-        read = read_templates(options.get("templates", ()), there, options["validate"], options["namespace"])
+        templates, validate = options.get("templates", ()), options["validate"]
+        read = read_templates(templates, scheduler.client, cluster, validate, options["namespace"])
         scheduler.change.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or not asks_of_pending:
@@ -395,7 +395,7 @@ def _answer(
         with located(source=source):
             if coming is not None:
                 from moorage.answers.runs.coming_nodes import ahead_of_drain
-                from moorage.cluster.change import select_nodes
+                from moorage.cluster.references import select_nodes
 
                 names = drained or ()
                 nodes = select_nodes(scheduler.client, names[0] if len(names) == 1 else names)

@@ -13,7 +13,7 @@ from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
 from moorage.answers.text_tables import PrintedTable
 from moorage.autoscalers.consolidation_rounds import Consolidation
-from moorage.cluster.change import short_label
+from moorage.cluster.references import short_label
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.table import Tabular

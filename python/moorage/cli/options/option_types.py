@@ -478,7 +478,7 @@ def offered_namespaces(cluster: Cluster) -> Iterable[str]:
 
 def offered_workloads(cluster: Cluster) -> Iterable[str]:
     """Return the workloads, and the pods without one, as options name them: ``deployment/NAMESPACE/NAME``."""
-    from moorage.cluster.change import WORKLOADS
+    from moorage.cluster.references import WORKLOADS
 
     there = (obj for obj in cluster.others if isinstance(obj, tuple(WORKLOADS)))
     listed = [obj for obj in (*there, *cluster.pods) if obj.metadata.controller() is None]

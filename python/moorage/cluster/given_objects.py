@@ -19,8 +19,6 @@ from moorage.kube.read.load import read_object
 from moorage.kube.read.python_values import Source, is_path, is_single
 from moorage.store import ObjectClient
 
-from .references import node_name, object_named
-
 _PODS = frozenset({Pod})
 
 Counted = Source | tuple[Source, int]
@@ -57,6 +55,8 @@ def _read_or_named(client: ObjectClient, given: Source, kinds: Sequence[type[Obj
     except InputError as error:
         if not isinstance(given, str) or error.message != "no such file":
             raise
+        from .references import object_named  # most callers give pods
+
         try:
             return cast("Object", object_named(client, given, kinds, "is none"))
         except InputError as absent:
@@ -135,6 +135,8 @@ def node_like(like: Source) -> str | Node:
         It is nothing that `load` reads.
     """
     if isinstance(like, str) and is_path(like):
+        from .references import node_name
+
         name, comma, labels = str(like).partition(",")
         return node_name(name) + comma + labels
     with naming("like"):

@@ -62,8 +62,8 @@ def object_named(
     kind, place, name = _kind_of(parts), namespace, parts[-1]
     if isinstance(kind, InputError):
         among, place = tuple(kinds or NAMED), parts[0] if len(parts) == 2 else namespace
-        found = [obj for each in among for obj in _with_name(client, each, name, place)]
-        if not found:
+        objects = [obj for each in among for obj in _with_name(client, each, name, place)]
+        if not objects:
             raise _absent(client, text, among, kind if len(parts) == 2 else None)
     else:
         if len(parts) == 3:
@@ -72,10 +72,10 @@ def object_named(
                 raise InputError(f'"{shorten(text, 80)}": a {kind.__name__} has no namespace')
         if kinds and kind not in kinds:
             raise InputError(f"a {kind.__name__} {lacks}; name a {_text_of(kinds)}", obj=text)
-        found = _with_name(client, kind, name, place)
-        if not found:
+        objects = _with_name(client, kind, name, place)
+        if not objects:
             return get(client, kind, name, (place or "default") if is_namespaced(kind) else "")
-    return _only(found, text)
+    return _only(objects, text)
 
 
 def _kind_of(parts: Sequence[str]) -> type[Object] | InputError:
@@ -98,14 +98,14 @@ def _with_name(client: ObjectClient, kind: type[Object], name: str, namespace: s
     return [obj for obj in listed if obj.name == name]
 
 
-def _only(found: Sequence[Object], text: str) -> Object:
+def _only(objects: Sequence[Object], text: str) -> Object:
     """Return the one of several objects of a name that is meant."""
-    kinds = {type(obj).__name__ for obj in found}
-    owners = [obj.metadata.controller() for obj in found]
-    own = [obj for obj, of in zip(found, owners, strict=True) if of is None or of.kind not in kinds]
-    if len({type(obj) for obj in own or found}) == 1:
-        place = only_namespace([obj.namespace for obj in own or found], text)
-        own = [obj for obj in own or found if obj.namespace == place]
+    kinds = {type(obj).__name__ for obj in objects}
+    owners = [obj.metadata.controller() for obj in objects]
+    own = [obj for obj, of in zip(objects, owners, strict=True) if of is None or of.kind not in kinds]
+    if len({type(obj) for obj in own or objects}) == 1:
+        place = only_namespace([obj.namespace for obj in own or objects], text)
+        own = [obj for obj in own or objects if obj.namespace == place]
     elif near := [obj for obj in own if obj.namespace in ("", "default")]:
         own = near
     if len(own) > 1:

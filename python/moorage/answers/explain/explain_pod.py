@@ -97,15 +97,15 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     if namespace and (pod := find_object(client, Pod, name, namespace)) is not None:
         return pod
     try:
-        found = object_named(client, text, lacks="has no pods")
-        kind, namespace, name = type(found), found.namespace, found.name
+        named = object_named(client, text, lacks="has no pods")
+        kind, namespace, name = type(named), named.namespace, named.name
     except NoSuchObjectError:  # of some workloads there are only pods
         if "/" not in text:
             raise
-        found, (kind, namespace, name) = None, parse_reference(text)
-    if isinstance(found, Pod):
-        return found
-    if isinstance(found, CompositePodGroup):
+        named, (kind, namespace, name) = None, parse_reference(text)
+    if isinstance(named, Pod):
+        return named
+    if isinstance(named, CompositePodGroup):
         raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}")
     if pods := _pods_of(client, Workload(namespace, kind.__name__, name)):
         return min(pods, key=lambda pod: pod.spec.node_name != "")

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
+from moorage.cluster import PodScheduler
 from moorage.cluster.given_objects import Counted, counted_pods
 from moorage.cluster.references import object_named
 from moorage.errors import InputError, located
@@ -44,7 +45,6 @@ from moorage.kube.workloads.ownership import refers_to
 from moorage.store import ObjectClient
 
 from ..asked_pods import as_template, without_number
-from ..scheduler import Scheduler
 
 OPTION = "--pod"
 _REPLICATED = (
@@ -134,7 +134,7 @@ def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (
         return replace(pod, metadata=replace(pod.metadata, name=top.name))
 
 
-def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
+def as_gang(scheduler: PodScheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
     """Return the templates of a gang: of those whose pods are alike for the scheduler, and in one group, the
     first, with the shares of all. A gang of one kind of pods may have any number of them.
 
@@ -156,7 +156,7 @@ def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[
 
 
 def template_group_warnings(
-    scheduler: Scheduler, templates: Iterable[PodTemplateFile], gang: int | None
+    scheduler: PodScheduler, templates: Iterable[PodTemplateFile], gang: int | None
 ) -> Iterator[str]:
     """Yield a sentence about each pod group of templates that is missing, is part of a composite one, or asks
     for another number of pods.

@@ -71,7 +71,7 @@ def place_inputs(case: Path, page: str, folder: Path) -> None:
             file = folder / block.info[1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.body)
-    for name, target in re.findall(r"\[([^]\n]+)\]\(([^)\s]+)\)", page):
+    for name, target in re.findall(r"\[([^]\n]+)\]\(([^)\s[]+)\)", page):
         linked = (case.parent / target).resolve()
         if not linked.exists():
             raise ValueError(f"{target}: no such file")

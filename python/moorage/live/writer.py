@@ -23,7 +23,7 @@ from prometheus_client import Histogram
 from moorage.engine.framework.handle import Event, EventRecorder, Then, Writes, log_failure, truncated
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets
 from moorage.kube import Object, Pod
-from moorage.kube.admission.validate_object import is_subdomain
+from moorage.kube.model.meta import is_subdomain
 from moorage.store import AlreadyExistsError, ApiError, NotFoundError, UnreachableError
 
 from .client.connection import Connection, Method

@@ -100,7 +100,7 @@ def test_each_spec_is_validated_that_differs_in_more() -> None:
     bad = replace(SPEC, volumes=(Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource()),))
     validate(good)
     for _ in range(2):
-        with pytest.raises(InputError, match=r"volumes\[0\].persistentVolumeClaim.claimName: required"):
+        with pytest.raises(InputError, match=r"volumes\[0\].persistentVolumeClaim.claimName: Required value"):
             validate(replace(good, spec=bad))
 
 

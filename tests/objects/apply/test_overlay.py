@@ -271,7 +271,7 @@ def test_both_places_in_an_argument_are_named() -> None:
 
 
 def test_a_replaced_object_must_be_valid() -> None:
-    with pytest.raises(InputError, match=r"argument 1: Pod p: spec.containers: a pod needs"):
+    with pytest.raises(InputError, match=r"argument 1: Pod p: spec.containers: Required value"):
         load(pod(spec={"containers": []}), pod())
 
 

@@ -173,7 +173,7 @@ CYCLE: dict[str, Any] = {}
 CYCLE["self"] = CYCLE
 BAD = [
     (WEB | {"specs": 1}, 'input: Pod web: unknown field "specs"'),
-    (WEB | {"spec": {}}, "input: Pod web: spec.containers: a pod needs at least one container"),
+    (WEB | {"spec": {}}, "input: Pod web: spec.containers: Required value"),
     (WEB | {"spec": {"containers": 5}}, "input: Pod web: spec.containers: expected list, got integer"),
     ({"metadata": {"name": "web"}}, "input: web: no kind"),
     ("kind: Pod\nspec: [", "input:3: "),

@@ -1,7 +1,9 @@
-"""Checks of one value each, with the texts of the API server (k8s.io/apimachinery v0.36, util/validation)."""
+"""Checks of one value each, with the texts of the API server (k8s.io/apimachinery v0.36, util/validation),
+and the rules of single fields that rules/validation_rules.txt makes of them."""
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
@@ -9,9 +11,12 @@ from ipaddress import ip_address, ip_network
 from itertools import chain
 from typing import Any, NamedTuple
 
+from moorage._core.base.label_syntax import requirement_error
 from moorage._core.base.quantity import Quantity, parse
 
+from ..apiserver.struct_tables import read_table
 from ..go_texts import go_json, quote
+from ..model.meta import is_dns_label, is_subdomain
 from ..releases import ALWAYS, Condition, split_condition
 
 Json = dict[str, Any]
@@ -110,9 +115,20 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOTS = "must not contain '..'"
 
 
-@lru_cache(4096)
+_IS_RIGHT: dict[str, Callable[[str], bool]] = {
+    "dns1123Label": is_dns_label,
+    "dns1123Subdomain": is_subdomain,
+    "labelValue": lambda text: requirement_error("key", "In", (text,), node=False) is None,
+    "qualifiedName": lambda text: requirement_error(text, "Exists", (), node=False) is None,
+}
+"""Formats of which most texts are, by a shorter way than that which finds what is wrong."""
+
+
+@lru_cache(1 << 16)
 def _format(name: str, text: str) -> tuple[str, ...]:
-    from ..cel.text_formats import format_errors  # without a change nothing is checked
+    if (is_right := _IS_RIGHT.get(name)) is not None and is_right(text):
+        return ()
+    from ..cel.text_formats import format_errors  # few texts are wrong
 
     return tuple([invalid(text, wrong) for wrong in format_errors(name, text)])
 
@@ -181,6 +197,10 @@ def port_errors(value: Any) -> list[str]:
     if _is_number(value):
         return [] if 0 < value < 65536 else [invalid(value, "must be between 1 and 65535, inclusive")]
     return port_name_errors(value) if isinstance(value, str) else []
+
+
+def _container_port(value: Any) -> list[str]:
+    return [required()] if value == 0 else port_errors(value)
 
 
 def port_name_errors(value: str) -> list[str]:
@@ -305,6 +325,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "max": _most,
     "between": _between,
     "id": lambda: _between("0", str(_MOST)),
+    "port": lambda: _container_port,
     "mode": lambda: _between("0", "511", "must be a number between 0 and 0777 (octal), both inclusive"),
     "absolute": lambda: _absolute,
     "withoutDots": lambda: _without_dots,
@@ -409,3 +430,74 @@ HEADER = _matches(
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used "
     "for validation is '[-A-Za-z0-9]+')",
 )
+
+
+# ---- rules of fields ---------------------------------------------------------------------------------------
+
+_ABSENT = {"always": "", "zero": 0}
+
+
+class FieldRule(NamedTuple):
+    """The rules of a field: the text if it has to be there, checks of its value, whether an empty text is
+    one, what is checked in place of nothing (None for nothing), whether they hold of new manifests alone, and
+    when they hold."""
+
+    name: str
+    required: str | None
+    checks: tuple[FieldCheck, ...]
+    pointer: bool
+    absent: Any
+    is_of_new: bool
+    when: Condition
+
+    def faults(self, value: Any, field: str) -> Iterator[Fault]:
+        """Yield what is wrong with a value; None for a field that is not there."""
+        if is_absent(value) and not (self.pointer and value in ("", {})):
+            if self.required is not None:
+                yield Fault(field, self.required)
+            value = self.absent
+        for check in self.checks if value is not None else ():
+            yield from check(value, field)
+
+
+@cache
+def field_rules() -> dict[str, list[FieldRule]]:
+    """Return the fields with rules, by struct.
+
+    Of a field there are rules between semicolons: the words of a `field_check`, ``required`` and the text of
+    the error, ``pointer`` where an empty text or struct is as wrong as another, ``always`` and ``zero`` where
+    a field that is not there is checked as an empty text or the number 0, and ``new`` where only new
+    manifests are held to them.
+    """
+    path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
+    return {struct: [_field_rule(*row) for row in rows] for struct, rows in read_table(path).items()}
+
+
+def _field_rule(name: str, rules: str, when: Condition) -> FieldRule:
+    text, checks, absent = None, list[FieldCheck](), None
+    listed = rules.split("; ")
+    for rule in listed:
+        word, *arguments = rule.split()
+        if word == "required":
+            text = required(" ".join(arguments))
+        elif word in _ABSENT:
+            absent = _ABSENT[word]
+        elif word not in ("pointer", "new"):
+            checks.append(field_check(word, *arguments))
+    return FieldRule(name, text, tuple(checks), "pointer" in listed, absent, "new" in listed, when)
+
+
+def first_fault(rules: list[FieldRule], value: Any) -> Fault | None:
+    """Return what is wrong with a field of an object whose server is not known; None for nothing.
+
+    Parameters
+    ----------
+    rules : list of FieldRule
+        Those of the field. Of rules that hold in some releases or with some gates, one has to be followed.
+    value : object
+        The JSON value of the field.
+    """
+    faults = [next(rule.faults(value, ""), None) for rule in rules]
+    of_some = [fault for fault, rule in zip(faults, rules, strict=True) if rule.when is not ALWAYS]
+    always = [fault for fault, rule in zip(faults, rules, strict=True) if rule.when is ALWAYS]
+    return next(filter(None, always), of_some[-1] if of_some and all(of_some) else None)

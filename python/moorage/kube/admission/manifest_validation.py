@@ -7,7 +7,6 @@ read.
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,7 +18,7 @@ import msgspec
 from moorage.errors import InputError
 
 from ..apiserver.decode import CLUSTER_SCOPED, is_json
-from ..apiserver.struct_tables import planned_parts, read_table
+from ..apiserver.struct_tables import planned_parts
 from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
@@ -33,16 +32,14 @@ from .field_checks import (
     OTHER_TYPE,
     Conditional,
     Fault,
-    FieldCheck,
+    FieldRule,
     Json,
     conditional,
-    field_check,
+    field_rules,
     forbidden,
-    is_absent,
     not_found,
     part,
     parts,
-    required,
 )
 from .request import without_admission
 from .rules.decoding import decoding_fault
@@ -51,54 +48,12 @@ from .stored.version_defaults import with_version_defaults
 from .validate_object import validate
 
 
-class _Field(NamedTuple):
-    """The rules of a field: the text if it has to be there, checks of its value, whether an empty text is
-    one, what is checked in place of nothing (None for nothing), and when they hold."""
-
-    name: str
-    required: str | None
-    checks: tuple[FieldCheck, ...]
-    pointer: bool
-    absent: Any
-    when: Condition
-
-
 class _Plan(NamedTuple):
     """What is checked of a struct: fields, rules between them, and the structs in its fields."""
 
-    fields: tuple[_Field, ...]
+    fields: tuple[FieldRule, ...]
     rules: tuple[Conditional, ...]
     structs: tuple[tuple[str, str, str], ...]
-
-
-@cache
-def _table() -> dict[str, list[_Field]]:
-    """The fields with rules, by struct.
-
-    Of a field there are rules between semicolons: the words of a `field_check`, ``required`` and the text of
-    the error, ``pointer`` where an empty text or struct is as wrong as another, and ``always`` and ``zero``
-    where a field that is not there is checked as an empty text or the number 0.
-    """
-    path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
-    return {struct: [_field(*row) for row in rows] for struct, rows in read_table(path).items()}
-
-
-def _field(name: str, rules: str, when: Condition) -> _Field:
-    text, checks, pointer, absent = None, list[FieldCheck](), False, None
-    for rule in rules.split("; "):
-        word, *arguments = rule.split()
-        if word == "required":
-            text = required(" ".join(arguments))
-        elif word == "pointer":
-            pointer = True
-        elif word in _ABSENT:
-            absent = _ABSENT[word]
-        else:
-            checks.append(field_check(word, *arguments))
-    return _Field(name, text, tuple(checks), pointer, absent, when)
-
-
-_ABSENT = {"always": "", "zero": 0}
 
 
 @cache
@@ -112,7 +67,7 @@ def _plan(struct: str) -> _Plan:
 
         tables.append(OF_POLICIES)
     rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
-    return _Plan(tuple(_table().get(struct, ())), rules, planned_parts(struct, _plan))
+    return _Plan(tuple(field_rules().get(struct, ())), rules, planned_parts(struct, _plan))
 
 
 def has_rules(kind: str, api_version: str) -> bool:
@@ -239,16 +194,9 @@ def _causes(
     struct, path = at
     plan, always = _plan(struct), holds(ALWAYS)
     prefix = f"{path}." if path else ""
-    for name, text, checks, pointer, absent, when in plan.fields:
-        if not (always if when is ALWAYS else holds(when)):
-            continue
-        item = value.get(name)
-        if is_absent(item) and not (pointer and item in ("", {})):
-            if text is not None:
-                yield Fault(prefix + name, text)
-            item = absent
-        for check in checks if item is not None else ():
-            yield from check(item, prefix + name)
+    for field_rule in plan.fields:
+        if always if field_rule.when is ALWAYS else holds(field_rule.when):
+            yield from field_rule.faults(value.get(field_rule.name), prefix + field_rule.name)
     for rule, when in plan.rules:
         if always if when is ALWAYS else holds(when):
             yield from rule(value, path, root)

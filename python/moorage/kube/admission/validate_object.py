@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Set
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Literal, NoReturn, get_args
 
 from msgspec.structs import fields, replace
@@ -16,10 +15,12 @@ from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
 from ..apiserver.decode import CLUSTER_SCOPED
-from ..apiserver.unknown_fields import KARPENTER
+from ..apiserver.unknown_fields import KARPENTER, LISTS, MAPS, fields_of, struct_of
 from ..model.meta import (
     DNS_LABEL,
     MAX_DNS_LABEL,
+    MAX_SUBDOMAIN,
+    SUBDOMAIN,
     Object,
     QuantityLike,
     Resources,
@@ -33,6 +34,8 @@ from ..model.meta import (
 )
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
 from ..model.workload import KUEUE, CustomObject
+from ..plain import plain
+from .field_checks import FieldRule, field_rules, first_fault
 
 # ---- gated operators ---------------------------------------------------------------------------------------
 #
@@ -318,8 +321,6 @@ def _duplicate(value: str, path: str) -> NoReturn:
 
 # ---- validate object ---------------------------------------------------------------------------------------
 
-_NAME = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
-_MAX_NAME = 253
 _is_namespace = lru_cache(1024)(is_dns_label)
 _NOTHING = object()
 
@@ -344,7 +345,7 @@ def validate(obj: Object) -> None:
         return
     try:
         _check_names(obj)
-        _check(obj)
+        _check(struct_of(obj.kind, obj.api_version) or type(obj).__name__, obj)
     except InputError as error:
         named = obj.full_name.strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
@@ -360,11 +361,6 @@ def validate(obj: Object) -> None:
             raise InputError(message, obj=shorten(obj.full_name), path=path)
 
 
-def is_subdomain(name: str) -> bool:
-    """Whether a text is a DNS subdomain, as names of most objects are."""
-    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
-
-
 def _check_names(obj: Object) -> None:
     meta = obj.metadata
     name = meta.name or meta.generate_name.rstrip("-.")
@@ -372,7 +368,7 @@ def _check_names(obj: Object) -> None:
     namespace_kind = obj.kind == "Namespace"
     if not name:
         raise InputError("required", path="metadata.name")
-    limit, pattern = (MAX_DNS_LABEL, DNS_LABEL) if namespace_kind else (_MAX_NAME, _NAME)
+    limit, pattern = (MAX_DNS_LABEL, DNS_LABEL) if namespace_kind else (MAX_SUBDOMAIN, SUBDOMAIN)
     if len(name) > limit:
         raise InputError(f"must not be longer than {limit} characters", path=field)
     if pattern.fullmatch(name) is None:
@@ -383,51 +379,78 @@ def _check_names(obj: Object) -> None:
         raise InputError(f'"{namespace}" is not a DNS label', path="metadata.namespace")
 
 
-def _check(value: object) -> None:
-    """Check a struct, or all structs of a list or map, including the structs in their fields."""
+def _check(name: str, value: object) -> None:
+    """Check a struct of a name, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
-        _rules(type(value)).check(value)
+        _rules(type(value), name).check(value)
         if type(value).check is not Struct.check:
             value.check()
     elif value and isinstance(value, tuple | dict):
-        _check_each(value)
+        each(partial(_check, name))(value)
 
 
-_check_each = each(_check)
 _valid_specs = SpecMemo()
 
 
 def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
     if _valid_specs.get(spec) is None:
-        _check(spec)
+        _check(_COMMON["PodSpec"], spec)
         check_pod_spec(spec)
         _valid_specs.put(spec, True)
 
 
+_COMMON = {
+    "LabelSelector": "meta.v1.LabelSelector",
+    "ObjectMeta": "meta.v1.ObjectMeta",
+    "PodSpec": "core.v1.PodSpec",
+    "PodTemplateSpec": "core.v1.PodTemplateSpec",
+}
+"""Structs that objects of other projects have, too; their own structs have the names of their classes."""
+
+
 @cache
-def _rules(struct: type[Struct]) -> FieldRules:
-    """The rules of a struct's fields."""
-    return FieldRules(_listed_rules(struct))
+def _rules(struct: type[Struct], name: str) -> FieldRules:
+    """The rules of the fields of a struct, which Kubernetes calls by a name."""
+    return FieldRules(_listed_rules(struct, name))
 
 
-def _listed_rules(struct: type[Struct]) -> Iterator[tuple[list[str], str, object, Rule]]:
+def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], str, object, Rule]]:
     """Yield the rules of a struct's fields, and those of structs that always are there."""
-    default = struct()
+    default, known = struct(), fields_of(name) if "." in name else {}
+    table: dict[str, list[FieldRule]] = {}
+    for row in field_rules().get(name, ()):
+        if not row.is_of_new:
+            table.setdefault(row.name, []).append(row)
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
         absent = getattr(default, field.name)
+        if listed := table.get(field.encode_name):
+            rules.append(partial(_check_field, listed, absent))
         is_always_there = isinstance(absent, Struct) and field.type is type(absent)
+        held, inner = _structs(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
+        names = [_COMMON.get(part.__name__) or inner or part.__name__ for part in held]
         if field.type is PodSpec:
             rules.append(_check_pod_spec)
-        elif is_always_there and type(absent).check is Struct.check:
-            for names, encoded, omitted, rule in _listed_rules(type(absent)):
-                yield [field.name, *names], f"{field.encode_name}.{encoded}", omitted, rule
-        elif any(len(_rules(part)) or part.check is not Struct.check for part in _structs(field.type)):
-            rules.append(_check)
+        elif is_always_there and not rules and type(absent).check is Struct.check:
+            for path, encoded, omitted, rule in _listed_rules(type(absent), names[0]):
+                yield [field.name, *path], f"{field.encode_name}.{encoded}", omitted, rule
+        elif any(map(_has_rules, held, names)):
+            rules.append(partial(_check, names[0]))
         for rule in rules:
             omitted = absent if _follows(absent, rule) else _NOTHING
             yield [field.name], field.encode_name, omitted, rule
+
+
+def _has_rules(struct: type[Struct], name: str) -> bool:
+    return struct.check is not Struct.check or len(_rules(struct, name)) > 0
+
+
+def _check_field(rules: list[FieldRule], absent: object, value: Any) -> None:
+    """Check a field by its rules; one that is empty as an absent one is absent."""
+    given = None if value == absent and not value else plain(value)
+    if (fault := first_fault(rules, given)) is not None:
+        raise InputError(fault.text, path=fault.field)
 
 
 def _follows(value: object, rule: Rule) -> bool:

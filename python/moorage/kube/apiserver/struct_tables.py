@@ -27,19 +27,20 @@ QUANTITY_FORMS = ("quantity", "quantities", "milli")
 def read_table(path: pathlib.Path) -> Table:
     """Return what a file says of fields, by struct.
 
-    A line that begins at the margin names a struct; the indented ones after it have a field each, a colon,
+    A line that begins at the margin names structs; the indented ones after it have a field each, a colon,
     and what is said of it; at its end, in which releases and with which gates (see `split_condition`).
     """
     table: Table = {}
-    listed: list[FieldLine] = []
+    structs = list[list[FieldLine]]()
     for line in path.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
         if not line.startswith(" "):
-            listed = table.setdefault(line, [])
+            structs = [table.setdefault(struct, []) for struct in line.split()]
             continue
         name, _, text = line.strip().partition(": ")
-        listed.append(FieldLine(name, *split_condition(text)))
+        for lines in structs:
+            lines.append(FieldLine(name, *split_condition(text)))
     return table
 
 

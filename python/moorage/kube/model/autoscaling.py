@@ -10,7 +10,7 @@ from .meta import Condition, Int32, Object, Resources, Struct, between, labels, 
 from .node import Taint
 from .workload import MAX_PODS, WorkloadStatus
 
-Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
+_Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
 class CrossVersionObjectReference(Struct, frozen=True):
@@ -46,8 +46,8 @@ class HorizontalPodAutoscalerSpec(Struct, frozen=True):
     requested cpu that counts."""
 
     scale_target_ref: CrossVersionObjectReference = CrossVersionObjectReference()
-    min_replicas: Bound = None
-    max_replicas: Annotated[Int32, between(0, MAX_PODS)] = 0
+    min_replicas: Int32 | None = None
+    max_replicas: Int32 = 0
     metrics: tuple[MetricSpec, ...] = ()
 
 
@@ -72,9 +72,9 @@ class ScaledObjectSpec(Struct, frozen=True):
     """Spec of a ScaledObject; None is 0 at least and 100 at most, and idle is as at least."""
 
     scale_target_ref: ScaleTarget = ScaleTarget()
-    idle_replica_count: Bound = None
-    min_replica_count: Bound = None
-    max_replica_count: Bound = None
+    idle_replica_count: _Bound = None
+    min_replica_count: _Bound = None
+    max_replica_count: _Bound = None
 
 
 class ScaledObject(Object, frozen=True):

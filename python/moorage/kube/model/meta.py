@@ -31,6 +31,8 @@ _PERCENT = (
 )
 DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 MAX_DNS_LABEL = 63
+SUBDOMAIN = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
+MAX_SUBDOMAIN = 253
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 Rule = Callable[[Any], None]
@@ -57,6 +59,11 @@ def required(value: object) -> None:
 def is_dns_label(text: str) -> bool:
     """Whether a text is a DNS label."""
     return len(text) <= MAX_DNS_LABEL and DNS_LABEL.fullmatch(text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether a text is a DNS subdomain, as names of most objects are."""
+    return len(text) <= MAX_SUBDOMAIN and SUBDOMAIN.fullmatch(text) is not None
 
 
 def dns_label(text: str) -> None:

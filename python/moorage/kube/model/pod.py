@@ -18,20 +18,15 @@ from .meta import (
     ObjectMeta,
     Resources,
     Struct,
-    between,
     each,
-    labels,
     one_of,
     refuse,
     required,
     timestamp,
-    topology_key,
 )
-from .node import EFFECTS
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _ONE_POD = "ReadWriteOncePod"
 
 
@@ -40,7 +35,6 @@ def _check_access_modes(modes: tuple[str, ...]) -> None:
         raise InputError(f"Forbidden: may not use {_ONE_POD} with other access modes")
 
 
-_InclusionPolicy = Annotated[str | None, one_of("Honor", "Ignore")]
 PREEMPTS = "PreemptLowerPriority"
 PreemptionPolicy = Annotated[str | None, one_of(PREEMPTS, "Never")]
 AccessModes = Annotated[
@@ -48,7 +42,6 @@ AccessModes = Annotated[
     each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ONE_POD, required=True)),
     _check_access_modes,
 ]
-VolumeMode = Annotated[str | None, one_of("Filesystem", "Block")]
 """Types of fields that several structs share."""
 
 
@@ -56,10 +49,10 @@ class ContainerPort(Struct, frozen=True):
     """A port of a container."""
 
     name: str = ""
-    container_port: Annotated[Int32, between(1, 65535)] = 0
-    host_port: Annotated[Int32, between(0, 65535)] = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = field(default="", name="hostIP")
-    protocol: Annotated[str, one_of("TCP", "UDP", "SCTP")] = ""
+    protocol: str = ""
 
 
 class ResourceClaimUse(Struct, frozen=True):
@@ -90,7 +83,7 @@ class Container(Struct, frozen=True):
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
-    restart_policy: Annotated[str | None, one_of(*_RESTART_POLICIES)] = None
+    restart_policy: str | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
@@ -126,7 +119,7 @@ class NodeSelector(Struct, frozen=True):
 class PreferredSchedulingTerm(Struct, frozen=True):
     """A node selector term with a weight."""
 
-    weight: Annotated[Int32, between(1, 100)] = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -151,7 +144,7 @@ class PodAffinityTerm(Struct, frozen=True):
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
-    topology_key: Annotated[str, topology_key] = ""
+    topology_key: str = ""
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
@@ -164,7 +157,7 @@ class PodAffinityTerm(Struct, frozen=True):
 class WeightedPodAffinityTerm(Struct, frozen=True):
     """A pod affinity term with a weight."""
 
-    weight: Annotated[Int32, between(1, 100)] = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -187,9 +180,9 @@ class Toleration(Struct, frozen=True):
     """A toleration of taints."""
 
     key: str = ""
-    operator: Annotated[str, one_of("Equal", "Exists", "Lt", "Gt")] = ""
+    operator: str = ""
     value: str = ""
-    effect: Annotated[str, one_of(*EFFECTS)] = ""
+    effect: str = ""
     toleration_seconds: Int64 | None = None
 
     def check(self) -> None:
@@ -208,13 +201,13 @@ class Toleration(Struct, frozen=True):
 class TopologySpreadConstraint(Struct, frozen=True):
     """A topology spread constraint."""
 
-    max_skew: Annotated[Int32, between(1)] = 0
-    topology_key: Annotated[str, topology_key] = ""
-    when_unsatisfiable: Annotated[str, one_of("DoNotSchedule", "ScheduleAnyway", required=True)] = ""
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: Annotated[Int32 | None, between(1)] = None
-    node_affinity_policy: _InclusionPolicy = None
-    node_taints_policy: _InclusionPolicy = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -228,7 +221,7 @@ class TopologySpreadConstraint(Struct, frozen=True):
 class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
     """A volume source that names a claim."""
 
-    claim_name: Annotated[str, required] = ""
+    claim_name: str = ""
     read_only: bool = False
 
 
@@ -238,7 +231,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     storage_class_name: str | None = None
     access_modes: AccessModes = ()
     volume_name: str = ""
-    volume_mode: VolumeMode = None
+    volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
     selector: LabelSelector | None = None
     resources: ResourceRequirements = ResourceRequirements()
@@ -346,11 +339,6 @@ class PodResourceClaim(Struct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
-def _check_containers(containers: tuple[Container, ...]) -> None:
-    if not containers:
-        raise InputError("a pod needs at least one container")
-
-
 class PodSpec(Struct, frozen=True):
     """Spec of a pod."""
 
@@ -359,13 +347,13 @@ class PodSpec(Struct, frozen=True):
     priority: Int32 | None = None
     priority_class_name: str = ""
     runtime_class_name: str | None = None
-    active_deadline_seconds: Annotated[Int64 | None, between(1, 2147483647)] = None
+    active_deadline_seconds: Int64 | None = None
     preemption_policy: PreemptionPolicy = None
-    containers: Annotated[tuple[Container, ...], _check_containers] = ()
+    containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: Resources = {}
     resources: ResourceRequirements | None = None
-    node_selector: Annotated[dict[str, str] | None, labels] = None
+    node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -376,7 +364,7 @@ class PodSpec(Struct, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     os: PodOS | None = None
-    restart_policy: Annotated[str, one_of(*_RESTART_POLICIES)] = ""
+    restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
 
 

@@ -7,13 +7,12 @@ from typing import Annotated
 from moorage.errors import InputError
 
 from ..releases import ADMISSION_PLUGINS
-from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
+from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, one_of, required
 from .pod import Toleration
 
 # ---- disruption budgets ------------------------------------------------------------------------------------
 
 ALWAYS_ALLOW = "AlwaysAllow"
-_POLICIES = ("IfHealthyBudget", ALWAYS_ALLOW)
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
@@ -22,7 +21,7 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     min_available: Annotated[Int32 | str | None, int_or_percent()] = None
     max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
     selector: LabelSelector | None = None
-    unhealthy_pod_eviction_policy: Annotated[str | None, one_of(*_POLICIES)] = None
+    unhealthy_pod_eviction_policy: str | None = None
 
     def check(self) -> None:
         if self.min_available is not None and self.max_unavailable is not None:
@@ -145,7 +144,7 @@ class Overhead(Struct, frozen=True):
 class RuntimeClassScheduling(Struct, frozen=True):
     """The nodes on which a runtime class runs."""
 
-    node_selector: Annotated[dict[str, str], labels] = {}
+    node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
 
 

@@ -59,7 +59,7 @@ class DeviceSelector(Struct, frozen=True):
 class OpaqueDeviceConfiguration(Struct, frozen=True):
     """Parameters for a driver, which the scheduler only passes on."""
 
-    driver: Annotated[str, required] = ""
+    driver: str = ""
     parameters: Any = None
 
 
@@ -67,7 +67,7 @@ class DeviceToleration(Struct, frozen=True):
     """A toleration of device taints."""
 
     key: str = ""
-    operator: Annotated[str, one_of("Exists", "Equal")] = ""
+    operator: str = ""
     value: str = ""
     effect: Annotated[str, one_of(*TAINT_EFFECTS)] = ""
     toleration_seconds: Int64 | None = None
@@ -88,10 +88,10 @@ class CapacityRequirements(Struct, frozen=True):
 class DeviceSubRequest(Struct, frozen=True):
     """One alternative of a request with `firstAvailable`."""
 
-    name: Annotated[str, required] = ""
-    device_class_name: Annotated[str, required] = ""
+    name: str = ""
+    device_class_name: str = ""
     selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
-    allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
+    allocation_mode: str = ""
     count: Int64 = 0
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
     capacity: CapacityRequirements | None = None
@@ -103,9 +103,9 @@ class DeviceSubRequest(Struct, frozen=True):
 class ExactDeviceRequest(Struct, frozen=True):
     """A request without alternatives."""
 
-    device_class_name: Annotated[str, required] = ""
+    device_class_name: str = ""
     selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
-    allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
+    allocation_mode: str = ""
     count: Int64 = 0
     admin_access: bool | None = None
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
@@ -125,7 +125,7 @@ def _check_count(mode: str, count: int) -> None:
 class DeviceRequest(Struct, frozen=True):
     """A request for devices: exact, or a list of alternatives of which the first available is taken."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     exactly: ExactDeviceRequest | None = None
     first_available: Annotated[tuple[DeviceSubRequest, ...], at_most(8)] = ()
 

@@ -19,7 +19,6 @@ from .meta import (
     QuantityLike,
     Struct,
     at_most,
-    between,
     dns_label,
     each,
     is_native,
@@ -123,14 +122,14 @@ class CounterSet(Struct, frozen=True):
     """Counters that devices of a pool share."""
 
     name: Annotated[str, required] = ""
-    counters: Annotated[dict[str, Counter], required, _MAX_COUNTERS] = {}
+    counters: Annotated[dict[str, Counter], _MAX_COUNTERS] = {}
 
 
 class DeviceCounterConsumption(Struct, frozen=True):
     """What a device takes of the counters of a set."""
 
-    counter_set: Annotated[str, required] = ""
-    counters: Annotated[dict[str, Counter], required, _MAX_COUNTERS] = {}
+    counter_set: str = ""
+    counters: Annotated[dict[str, Counter], _MAX_COUNTERS] = {}
 
 
 class DeviceTaint(Struct, frozen=True):
@@ -164,7 +163,7 @@ class Device(Struct, frozen=True):
         None and an empty list differ: pools with a list come last.
     """
 
-    name: Annotated[str, dns_label] = ""
+    name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
     consumes_counters: Annotated[tuple[DeviceCounterConsumption, ...], at_most(2)] = ()
@@ -206,14 +205,14 @@ class ResourcePool(Struct, frozen=True):
     """The pool of a slice; of its slices only those of the highest generation count."""
 
     name: Annotated[str, required] = ""
-    generation: Annotated[Int64, between(0)] = 0
-    resource_slice_count: Annotated[Int64, between(1)] = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class ResourceSliceSpec(Struct, frozen=True):
     """Devices of a driver, and the nodes from which they can be used."""
 
-    driver: Annotated[str, required] = ""
+    driver: str = ""
     pool: ResourcePool = ResourcePool()
     node_name: str | None = None
     node_selector: NodeSelector | None = None

@@ -13,16 +13,14 @@ from .meta import (
     QuantityLike,
     Resources,
     Struct,
-    between,
     one_of,
     quantity,
     required,
 )
-from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec, VolumeMode
+from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 """Annotation of a volume or claim: its class; takes precedence over the field."""
-_RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
 
 
 class TopologySelectorLabelRequirement(Struct, frozen=True):
@@ -43,12 +41,12 @@ class StorageClass(Object, frozen=True):
 
     kind: str = "StorageClass"
     api_version: str = "storage.k8s.io/v1"
-    provisioner: Annotated[str, required] = ""
+    provisioner: str = ""
     parameters: dict[str, str] = {}
-    reclaim_policy: Annotated[str | None, one_of(*_RECLAIM_POLICIES)] = None
+    reclaim_policy: str | None = None
     mount_options: tuple[str, ...] = ()
     allow_volume_expansion: bool | None = None
-    volume_binding_mode: Annotated[str | None, one_of("Immediate", "WaitForFirstConsumer")] = None
+    volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
@@ -88,9 +86,9 @@ class PersistentVolumeSpec(Struct, frozen=True):
     capacity: Resources = {}
     access_modes: AccessModes = ()
     storage_class_name: str = ""
-    volume_mode: VolumeMode = None
+    volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
-    persistent_volume_reclaim_policy: Annotated[str, one_of(*_RECLAIM_POLICIES)] = ""
+    persistent_volume_reclaim_policy: str = ""
     mount_options: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
@@ -144,13 +142,13 @@ class PersistentVolumeClaim(Object, frozen=True):
 class VolumeNodeResources(Struct, frozen=True):
     """The number of volumes of a driver that a node can attach."""
 
-    count: Annotated[Int32 | None, between(0)] = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Struct, frozen=True):
     """A CSI driver on a node."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     node_id: str = field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None

@@ -35,8 +35,6 @@ MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 
 _MAX_PRIORITY = 1_000_000_000
-Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
-NotNegative = Annotated[Int32 | None, between(0)]
 
 
 def _number(value: int | str) -> int:
@@ -87,10 +85,10 @@ class Service(Object, frozen=True):
 class ReplicationControllerSpec(Struct, frozen=True):
     """Spec of a replication controller."""
 
-    replicas: Replicas = None
+    replicas: Int32 | None = None
     selector: Annotated[dict[str, str] | None, labels] = None
     template: Annotated[PodTemplateSpec | None, required] = None
-    min_ready_seconds: Annotated[Int32, between(0)] = 0
+    min_ready_seconds: Int32 = 0
 
 
 class WorkloadStatus(Struct, frozen=True):
@@ -124,10 +122,10 @@ def unselected(labels: Mapping[str, str]) -> str:
 class ReplicaSetSpec(Struct, frozen=True):
     """Spec of a ReplicaSet or Deployment."""
 
-    replicas: Replicas = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    min_ready_seconds: Annotated[Int32, between(0)] = 0
+    min_ready_seconds: Int32 = 0
 
     def check(self) -> None:
         _check_selector(self.selector, self.template)
@@ -162,7 +160,7 @@ class DeploymentSpec(ReplicaSetSpec, frozen=True):
     strategy: DeploymentStrategy = DeploymentStrategy()
     paused: bool = False
     progress_deadline_seconds: Int32 | None = None
-    revision_history_limit: NotNegative = None
+    revision_history_limit: Int32 | None = None
 
 
 class DeploymentCondition(Condition, frozen=True):
@@ -189,7 +187,7 @@ class Deployment(Object, frozen=True):
 class StatefulSetOrdinals(Struct, frozen=True):
     """The first ordinal of a StatefulSet."""
 
-    start: Annotated[Int32, between(0)] = 0
+    start: Int32 = 0
 
 
 class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
@@ -198,7 +196,7 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
     Before 1.37 the API server drops `max_unavailable` before it looks at it.
     """
 
-    partition: NotNegative = None
+    partition: Annotated[Int32 | None, between(0)] = None
     max_unavailable: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
 
 
@@ -209,14 +207,11 @@ class StatefulSetUpdateStrategy(Struct, frozen=True):
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
 
 
-_Retention = Annotated[str, one_of("Retain", "Delete")]
-
-
 class ClaimRetentionPolicy(Struct, frozen=True):
     """What becomes of claims with their StatefulSet, and with pods beyond the replicas; "" is Retain."""
 
-    when_deleted: _Retention = ""
-    when_scaled: _Retention = ""
+    when_deleted: str = ""
+    when_scaled: str = ""
 
 
 class StatefulSetSpec(ReplicaSetSpec, frozen=True):
@@ -276,8 +271,8 @@ class DaemonSetSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
-    min_ready_seconds: Annotated[Int32, between(0)] = 0
-    revision_history_limit: NotNegative = None
+    min_ready_seconds: Int32 = 0
+    revision_history_limit: Int32 | None = None
 
     def check(self) -> None:
         _check_selector(self.selector, self.template)
@@ -319,7 +314,7 @@ class PodFailurePolicyOnExitCodes(Struct, frozen=True):
     """The exit codes of containers that a rule matches."""
 
     container_name: str | None = None
-    operator: Annotated[str, one_of("In", "NotIn", required=True)] = ""
+    operator: str = ""
     values: tuple[Int32, ...] = ()
 
 
@@ -333,7 +328,7 @@ class PodFailurePolicyOnPodCondition(Struct, frozen=True):
 class PodFailurePolicyRule(Struct, frozen=True):
     """What a pod that fails in a certain way means for its Job."""
 
-    action: Annotated[str, one_of("Count", "FailIndex", "FailJob", "Ignore", required=True)] = ""
+    action: str = ""
     on_exit_codes: PodFailurePolicyOnExitCodes | None = None
     on_pod_conditions: tuple[PodFailurePolicyOnPodCondition, ...] = ()
 
@@ -363,18 +358,18 @@ class SuccessPolicy(Struct, frozen=True):
 class JobSpec(Struct, frozen=True):
     """Spec of a Job."""
 
-    parallelism: NotNegative = None
-    completions: NotNegative = None
-    completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
+    completion_mode: str | None = None
     suspend: bool | None = None
-    active_deadline_seconds: Annotated[Int64 | None, between(0)] = None
-    ttl_seconds_after_finished: NotNegative = None
-    backoff_limit: NotNegative = None
-    backoff_limit_per_index: NotNegative = None
-    max_failed_indexes: NotNegative = None
+    active_deadline_seconds: Int64 | None = None
+    ttl_seconds_after_finished: Int32 | None = None
+    backoff_limit: Int32 | None = None
+    backoff_limit_per_index: Int32 | None = None
+    max_failed_indexes: Int32 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     success_policy: SuccessPolicy | None = None
-    pod_replacement_policy: Annotated[str | None, one_of("TerminatingOrFailed", "Failed")] = None
+    pod_replacement_policy: str | None = None
     managed_by: str | None = None
     manual_selector: bool | None = None
     selector: LabelSelector | None = None
@@ -424,10 +419,10 @@ class CronJobSpec(Struct, frozen=True):
     schedule: str = ""
     time_zone: str | None = None
     suspend: bool | None = None
-    starting_deadline_seconds: Annotated[Int64 | None, between(0)] = None
-    successful_jobs_history_limit: NotNegative = None
-    failed_jobs_history_limit: NotNegative = None
-    concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
+    starting_deadline_seconds: Int64 | None = None
+    successful_jobs_history_limit: Int32 | None = None
+    failed_jobs_history_limit: Int32 | None = None
+    concurrency_policy: str = ""
     job_template: JobTemplateSpec = JobTemplateSpec()
 
 
@@ -483,7 +478,7 @@ class Rollout(Object, frozen=True):
 class DeploymentConfigSpec(Struct, frozen=True):
     """Spec of a DeploymentConfig."""
 
-    replicas: Replicas = None
+    replicas: Int32 | None = None
     selector: Annotated[dict[str, str] | None, labels] = None
     template: PodTemplateSpec | None = None
 
@@ -528,7 +523,7 @@ class LeaderWorkerTemplate(Struct, frozen=True):
 class LeaderWorkerSetSpec(Struct, frozen=True):
     """Spec of a LeaderWorkerSet: how many groups there are."""
 
-    replicas: Replicas = None
+    replicas: Int32 | None = None
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
 
     def check(self) -> None:

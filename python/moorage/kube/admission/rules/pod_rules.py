@@ -435,15 +435,8 @@ def _port_errors(container: Json, field: str, host_network: bool) -> Iterator[Fa
             if not texts and name in names:
                 yield Fault(f"{path}.name", duplicate(name))
             names.add(str(name))
-        if isinstance(number, int) and number and (texts := port_errors(number)):
-            fields = (
-                ("containerPort", "hostPort")
-                if host_network and not port.get("hostPort")
-                else ("containerPort",)
-            )
-            yield from (Fault(f"{path}.{name}", text) for text in texts for name in fields)
-        elif number in (None, 0):
-            yield Fault(f"{path}.containerPort", required())
+        if host_network and number and not port.get("hostPort"):
+            yield from (Fault(f"{path}.hostPort", text) for text in port_errors(number))
 
 
 _BLOCK = ("persistentVolumeClaim", "ephemeral")

@@ -1,0 +1,91 @@
+"""One mistake has one text: in a manifest of a change, and in an object that was read or made."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from tests.doors.kube import manifest_causes
+from tests.make import Json
+
+from moorage.errors import InputError, shorten
+from moorage.kube import decode_object, validate
+
+POD: Json = {"containers": [{"name": "c", "image": "i"}]}
+LABELLED: Json = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
+WORKLOAD: Json = {"selector": {"matchLabels": {"a": "b"}}, "template": LABELLED}
+REQUEST: Json = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+POOL: Json = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+BASES: dict[str, Json] = {
+    "v1/Pod": {"spec": POD},
+    "apps/v1/Deployment": {"spec": WORKLOAD},
+    "apps/v1/StatefulSet": {"spec": WORKLOAD | {"serviceName": "s"}},
+    "apps/v1/DaemonSet": {"spec": WORKLOAD},
+    "batch/v1/Job": {"spec": {"template": {"spec": POD | {"restartPolicy": "Never"}}}},
+    "policy/v1/PodDisruptionBudget": {"spec": {"selector": {}}},
+    "storage.k8s.io/v1/StorageClass": {"provisioner": "p.example.com"},
+    "resource.k8s.io/v1/ResourceClaim": {"spec": {"devices": {"requests": [REQUEST]}}},
+    "resource.k8s.io/v1/ResourceSlice": {
+        "spec": {"driver": "d.example.com", "pool": POOL, "nodeName": "n", "devices": [{"name": "d"}]}
+    },
+}
+"""By version and kind, what an object has that follows all rules."""
+ZONE: Json = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+MISTAKES: list[tuple[str, str, Any]] = [
+    ("v1/Pod", "spec.containers", []),
+    ("v1/Pod", "spec.restartPolicy", "Sometimes"),
+    ("v1/Pod", "spec.activeDeadlineSeconds", 0),
+    ("v1/Pod", "spec.nodeSelector", {"a": "b c"}),
+    ("v1/Pod", "spec.containers.0.ports", [{"hostPort": 80}]),
+    ("v1/Pod", "spec.containers.0.ports", [{"containerPort": 65536}]),
+    ("v1/Pod", "spec.containers.0.ports", [{"containerPort": 1, "hostPort": -1}]),
+    ("v1/Pod", "spec.containers.0.ports", [{"containerPort": 1, "protocol": "tcp"}]),
+    ("v1/Pod", "spec.tolerations", [{"key": "a", "operator": "In"}]),
+    ("v1/Pod", "spec.tolerations", [{"key": "a", "effect": "Never"}]),
+    ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"maxSkew": 0}]),
+    ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"minDomains": 0}]),
+    ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"nodeTaintsPolicy": "No"}]),
+    ("apps/v1/Deployment", "spec.replicas", -1),
+    ("apps/v1/StatefulSet", "spec.minReadySeconds", -1),
+    ("apps/v1/DaemonSet", "spec.revisionHistoryLimit", -1),
+    ("batch/v1/Job", "spec.completionMode", "Sorted"),
+    ("batch/v1/Job", "spec.backoffLimit", -1),
+    ("policy/v1/PodDisruptionBudget", "spec.unhealthyPodEvictionPolicy", "Never"),
+    ("storage.k8s.io/v1/StorageClass", "provisioner", ""),
+    ("storage.k8s.io/v1/StorageClass", "volumeBindingMode", "Late"),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.deviceClassName", ""),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.allocationMode", "Some"),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.driver", ""),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.pool.generation", -1),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.name", "Dev_0"),
+]
+
+
+def changed(kind: str, path: str = "", value: Any = None) -> Json:
+    version, _, short = kind.rpartition("/")
+    head = {"apiVersion": version, "kind": short, "metadata": {"name": "x", "namespace": "default"}}
+    whole: Any = head | deepcopy(BASES[kind])
+    at = whole
+    *parents, last = path.split(".")
+    for name in parents:
+        at = at[int(name) if name.isdigit() else name]
+    if path:
+        at[last] = value
+    return dict(whole)
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_the_objects_that_are_changed_follow_all_rules(kind: str) -> None:
+    value = changed(kind)
+    validate(decode_object(value))
+    assert manifest_causes(value, value["kind"], value["apiVersion"]) == []
+
+
+@pytest.mark.parametrize(("kind", "path", "value"), MISTAKES)
+def test_a_mistake_has_one_text(kind: str, path: str, value: Any) -> None:
+    whole = changed(kind, path, value)
+    with pytest.raises(InputError) as caught:
+        validate(decode_object(whole))
+    causes = manifest_causes(whole, whole["kind"], whole["apiVersion"])
+    assert (caught.value.path, caught.value.message) in [(field, shorten(text)) for field, text in causes]

@@ -56,22 +56,23 @@ def of_kinds(warnings: Iterable[str], facts: Iterable[str] = ()) -> list[tuple[s
     return [*((FACT, text) for text in facts), *((WARNING, text) for text in warnings)]
 
 
-def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield an answer: its first line and what else fails, what it rests on, the notes that may change it,
-    and its other lines.
+def basis_line(basis: Iterable[str]) -> list[str]:
+    """Return the line below an answer that says what it rests on; none if it rests on nothing to name."""
+    named = [*dict.fromkeys(basis)]
+    return [f"rests on: {'; '.join(named)}"] if named else []
+
+
+def with_notes(lines: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield an answer: its first line and what else fails, the notes that may change it, and its other lines.
 
     Parameters
     ----------
-    basis : iterable of str
-        What it rests on, in a few words each.
     notes : iterable of (str, str)
         Their kinds and texts, of any rank.
     """
     first, *rest = [*lines] or [""]
     failures = [*takewhile(lambda line: line.startswith("FAIL: "), rest)]
     yield from filter(None, (first, *failures))
-    if named := [*dict.fromkeys(basis)]:
-        yield f"rests on: {'; '.join(named)}"
     shown = (each for each in dict.fromkeys(notes) if not isinstance(each[1], RoutineNote))
     yield from (f"{kind}: {' '.join(text.split())}" for kind, text in shown)
     yield from rest[len(failures) :]

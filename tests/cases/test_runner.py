@@ -33,7 +33,6 @@ It passes.
 $ moorage check -f in.yaml
 PASS: 1 pod has found a node
 rests on: Kubernetes 1.36 by default
-
 $ moorage check -f missing.yaml
 stderr: error: missing.yaml: no such file
 [exit 2]
@@ -58,8 +57,8 @@ def test_a_case_that_holds_stays_as_it_is(tmp_path: Path) -> None:
         pytest.param(CASE.replace("PASS: 1 pod", "PASS: 2 pods"), id="stdout"),
         pytest.param(CASE.replace("stderr: error: missing.yaml", "stderr: other"), id="stderr"),
         pytest.param(CASE.replace("[exit 2]\n", ""), id="exit code"),
-        pytest.param(CASE.replace("default\n\n$", "default\n$"), id="an empty line"),
-        pytest.param(re.sub(r"PASS.*\n.*\n\n", "", CASE), id="no output yet"),
+        pytest.param(CASE.replace("default\n$", "default\n\n$"), id="an empty line"),
+        pytest.param(re.sub(r"PASS.*\n.*\n", "", CASE), id="no output yet"),
     ],
 )
 def test_outputs_are_written_as_they_are(tmp_path: Path, changed: str) -> None:
@@ -84,7 +83,7 @@ def test_a_case_that_is_not_one_is_refused(tmp_path: Path, changed: str, error: 
 def test_inputs_are_linked_piped_and_printed(tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text(FILE)
     answer = "PASS: 1 pod has found a node\nrests on: Kubernetes 1.36 by default"
-    console = f"```console\n$ moorage check -f - < in.yaml\n{answer}\n\n"
+    console = f"```console\n$ moorage check -f - < in.yaml\n{answer}\n"
     text = f"# Links\n\nOf [in.yaml](node.yaml).\n\n{console}$ cat in.yaml\n{FILE}```\n"
     assert play(tmp_path, text) == text
 

@@ -23,12 +23,13 @@ class PrintedTable(NamedTuple):
     cells: Sequence[Sequence[str]]
 
 
-def answer_text(lines: Iterable[str], tables: Iterable[PrintedTable]) -> str:
+def answer_text(lines: Iterable[str], tables: Iterable[PrintedTable], below: Iterable[str]) -> str:
     """Return an answer as commands print it where no terminal has a width."""
-    parts = [*prose_lines(lines), ""]
-    for table in tables:
-        parts += [*table_lines(*table), ""] if table.cells else []
-    return "\n".join(parts).rstrip("\n")
+    parts, shown = [*prose_lines(lines)], [table for table in tables if table.cells]
+    for table in shown:
+        parts += ["", *table_lines(*table)]
+    parts += [""] * bool(shown)
+    return "\n".join([*parts, *below]).rstrip("\n")
 
 
 def table_lines(

@@ -76,8 +76,8 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of the command's answer, with what it rests on and the notes that may change it, which
-    are not said below it any more."""
+    """Yield the lines of the command's answer with the notes that may change it, which are not said below it
+    any more."""
     notes: list[CommandNote] = _meta().get(_NOTES, [])
     own = [each for kind in (WARNING, NOT_ASKED, FACT) for each in notes if each.kind == kind]
     own = [*dict.fromkeys(each for each in own if not each.folds)]
@@ -89,8 +89,8 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     shown = [(each.kind, text) for each, (text, _) in above.items()]
     if more := len(own) - len(above):
         shown.append((MORE, f"{number_of(more, 'note', 'notes')}; -v shows all here"))
-    yield from with_notes(lines, basis_of_answer(), shown)
-    notes[:] = [each for each in notes if each not in above and each.kind != BASIS]
+    yield from with_notes(lines, shown)
+    notes[:] = [each for each in notes if each not in above]
 
 
 def _shortened(message: CommandNote, width: int) -> tuple[str, int]:

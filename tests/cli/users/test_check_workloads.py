@@ -219,7 +219,7 @@ def test_simulate_and_explain_say_what_check_says_of_a_pod_on_a_lost_node(
     assert f"force-delete that pod, or taint the node {OUT_OF_SERVICE}" in text
     for target in ("sts/db", "db", "db-0", "--all-pending"):
         assert main(["explain", target, "-f", dump]) == 1
-        assert capsys.readouterr().out.replace("\n", " ").startswith(text.replace("\n", " rests on: "))
+        assert capsys.readouterr().out.startswith(text)
 
 
 @pytest.mark.parametrize(("paused", "findings"), [(False, [("terminating", 3)]), (True, [])])

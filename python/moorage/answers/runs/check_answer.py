@@ -27,7 +27,7 @@ from moorage.kube.model.cluster import (
 )
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import of_kinds, with_notes
+from moorage.notes import basis_line, of_kinds, with_notes
 
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
@@ -170,8 +170,8 @@ class CheckAnswer:
         return self.verdict.passed
 
     def __str__(self) -> str:
-        lines = with_notes(self.lines(), self.basis(), of_kinds(self.warnings, self.facts))
-        return answer_text(lines, self.tables().values())
+        lines = with_notes(self.lines(), of_kinds(self.warnings, self.facts))
+        return answer_text(lines, self.tables().values(), basis_line(self.basis()))
 
     def basis(self) -> list[str]:
         """Return what the answer rests on, in a few words each."""

@@ -25,7 +25,7 @@ from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.notes import basis_of, of_kinds, with_notes
+from moorage.notes import basis_line, basis_of, of_kinds, with_notes
 
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
@@ -524,7 +524,8 @@ class ComparisonAnswer:
     objects: ObjectChanges | None = None
 
     def __str__(self) -> str:
-        return answer_text(with_notes(self.lines(), self.basis(), of_kinds(self.warnings)), self.tables())
+        lines = with_notes(self.lines(), of_kinds(self.warnings))
+        return answer_text(lines, self.tables(), basis_line(self.basis()))
 
     def basis(self) -> list[str]:
         """Return what the answer rests on, in a few words each."""

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from moorage.errors import NO_NODE, InputError
 from moorage.kube import Cluster, Node, Object
 from moorage.kube.model.node import group_names
+from moorage.notes import RoutineNote
 
 if TYPE_CHECKING:  # most inputs have no autoscaler
     from moorage.autoscalers.group_sources import KnownGroups
@@ -156,7 +157,8 @@ class NewNodeSettings(Struct, frozen=True):
             runs = any(obj.kind == "AutoscalerFlags" for obj in cluster.others)
             more = ", or the ConfigMap cluster-autoscaler-status, which has them" if runs else ""
             given = f"give sizes: --group-sizes {sizes}{more}"
-            yield f"Nodes are of node groups; if cluster-autoscaler adds some, {given}"
+            text = f"Nodes are of node groups; if cluster-autoscaler adds some, {given}"
+            yield RoutineNote(text, "node groups of unknown sizes")
 
 
 def has_pools(cluster: Cluster) -> bool:

@@ -18,7 +18,7 @@ from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import of_kinds, with_notes
+from moorage.notes import basis_line, of_kinds, with_notes
 
 from ..findings.finding import told_facts
 from ..findings.placements import told_by_run
@@ -126,8 +126,8 @@ class SimulationAnswer:
     facts: Sequence[str] = ()
 
     def __str__(self) -> str:
-        lines = with_notes(self.lines(), self.basis(), of_kinds(self.warnings, self.facts))
-        return answer_text(lines, self.tables())
+        lines = with_notes(self.lines(), of_kinds(self.warnings, self.facts))
+        return answer_text(lines, self.tables(), basis_line(self.basis()))
 
     def basis(self) -> list[str]:
         """Return what the answer rests on, in a few words each."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located, no_node, with_hint
-from moorage.notes import RoutineNote, as_sentence
+from moorage.notes import RoutineNote, as_sentence, basis_line
 
 from ..options.change_options import ChangingCommand, change_options, place_first, setup_of
 from ..options.inputs import (
@@ -118,7 +118,7 @@ def explain(
     from moorage.answers.explain.targets import merge_alike, pods_to_make, terminating_pods
     from moorage.cluster.references import node_name
 
-    from ..messages import with_own_notes
+    from ..messages import basis_of_answer, with_own_notes
     from .explain_output import write_explanations
     from .printing import ignore_broken_pipe, print_lines
 
@@ -170,7 +170,8 @@ def explain(
         write_explanations(output, explained, limit, names, not_made if is_list else None, about)
     if output == "table":
         with ignore_broken_pipe():
-            print_lines(with_own_notes(unmade_texts))
+            below = basis_line(basis_of_answer()) if by is None else []
+            print_lines([*with_own_notes(unmade_texts), *below])
     return 0 if not (homeless or unmade) else 1
 
 

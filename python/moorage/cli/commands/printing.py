@@ -21,7 +21,7 @@ import msgspec
 from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose_lines, table_lines
 from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
-from moorage.notes import reworded
+from moorage.notes import basis_line, reworded
 
 from ..messages import ROWS, basis_of_answer, most_rows, ranked, terminal_width, with_own_notes
 from ..options.change_options import ChangingCommand, requested_changes
@@ -77,8 +77,8 @@ def write_answer(
         elif form == "csv":
             print(csv_text(next(iter(tables)) if rows is None else rows()), end="")
         else:
-            print_lines([*with_own_notes(lines), ""], form)
             filled_tables = [table for table in tables if table.cells]
+            print_lines([*with_own_notes(lines), *[""] * bool(filled_tables)], form)
             for table, most in zip(filled_tables, _rows_shown(filled_tables, form), strict=True):
                 shown = table._replace(cells=table.cells[:most])
                 if form == "markdown":
@@ -89,6 +89,7 @@ def write_answer(
                     print_lines(
                         [f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form
                     )
+            print_lines(basis_line(basis_of_answer()), form)
 
 
 def _rows_shown(tables: Sequence[PrintedTable], form: str) -> list[int | None]:

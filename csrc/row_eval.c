@@ -214,7 +214,7 @@ void mr_local_read(mr_local *local, const mr_search *search)
 }
 
 /* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
- * 2^42, see docs/core.md "Arithmetic". */
+ * 2^42; rows beyond it are MR_SLOW. */
 MR_INLINED int32_t least(double free, double request, double per)
 {
     double x = free - request;

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cases.console import Printed, run
 from tests.cases.test_cases import lines_of, played
+from tests.house.source import ROOT
 
 FILE = """\
 apiVersion: v1
@@ -145,3 +147,13 @@ spec.priority: 1 → Pod "p" is invalid: spec: Forbidden: pod updates may not ch
 @pytest.mark.parametrize("changed", [CHANGES, re.sub(r"^(\{.*|\w+\..*) → .*", r"\1", CHANGES, flags=re.M)])
 def test_a_change_shows_what_is_told_of_it(tmp_path: Path, changed: str) -> None:
     assert play(tmp_path, changed) == CHANGES
+
+
+def test_the_tests_that_contributors_are_shown_pass(tmp_path: Path) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    fences = re.findall(r"^(`{3,4})(markdown|python)\n(.*?)^\1$", page, re.DOTALL | re.MULTILINE)
+    (_, _, case), (_, _, code) = fences
+    assert "\npod/tolerant\n" in play(tmp_path, case)
+    found: dict[str, Callable[[], None]] = {}
+    exec(code, found)
+    found["test_a_cordoned_node_takes_no_pod"]()

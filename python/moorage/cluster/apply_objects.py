@@ -14,7 +14,7 @@ from moorage.errors import InputError
 from moorage.kube import Namespace, Object, Pod
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
-from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
+from moorage.kube.apiserver.refusals import STORED, Origin, Refusals
 from moorage.kube.model.cluster import Cluster, RequestedObject
 from moorage.kube.model.workload import MAX_PODS, Job
 from moorage.kube.read.change_cluster import ClusterChange
@@ -172,8 +172,7 @@ def _applied(
     items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
-    unserved, _ = read.fields.judge(STORED, lambda: gates.release.version)
-    unserved += refused_versions(read.ended, STORED, lambda: gates.release.version)
+    unserved, _ = read.fields.judge(read.ended, STORED, lambda: gates.release.version)
     for refused in [*read.refused, *(refused for _, refused in unserved)]:
         raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
     change = _StoreChange(client, Refusals(STORED, check, lambda _: gates))

@@ -27,6 +27,7 @@ from moorage.kube.model.autoscaling import VerticalPodAutoscaler
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.node import ServiceAccount
 from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
+from moorage.kube.model.resource_claims import DeviceClass
 from moorage.kube.model.storage import StorageClass
 from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.webhooks import KINDS as WEBHOOKS
@@ -38,7 +39,7 @@ from moorage.store.errors import ServerError, is_namespaced, structs
 
 POLICIES: tuple[type[Object], ...] = (
     *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
-    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
+    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler, DeviceClass),
     *(*ADMISSION_POLICIES, PolicyParameter),
 )
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
-from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM, ClaimError
+from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.controllers.resource_claim_controller import claim_of_template
 from moorage.engine.devices.claim_requests import ClaimRequests, ClassOf, PreparedRequest
 from moorage.engine.devices.device_state import DeviceState
@@ -22,6 +22,7 @@ from moorage.kube import Node, Pod
 from moorage.kube.model.pod import PodResourceClaim, PodResourceClaimStatus
 from moorage.kube.model.pod_group import PodGroup
 from moorage.kube.model.resource_claims import (
+    EXTENDED_CLAIM,
     DeviceClass,
     ResourceClaim,
     ResourceClaimStatus,

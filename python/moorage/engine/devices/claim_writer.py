@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.devices.claims_of_pods import (
-    EXTENDED_CLAIM,
     FINALIZER,
     ClaimWriteError,
     reserve_together,
@@ -23,6 +22,7 @@ from moorage.kube import Pod
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.pod import PodExtendedResourceClaimStatus
 from moorage.kube.model.resource_claims import (
+    EXTENDED_CLAIM,
     AllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,

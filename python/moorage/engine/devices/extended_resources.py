@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
-from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
 from moorage.kube import Container, Node, Pod
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.meta import ObjectMeta, OwnerReference, is_native
 from moorage.kube.model.pod import ContainerExtendedResourceRequest, PodSpec
 from moorage.kube.model.resource_claims import (
     EXACT_COUNT,
+    EXTENDED_CLAIM,
     OF_DEVICE_CLASS,
     DeviceClaim,
     DeviceClass,

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 
 from ..model.admission_policies import IGNORE
-from ..model.meta import Object
-from ..model.node import ServiceAccount
+from ..model.meta import Object, group_suffix
+from ..model.node import Namespace, ServiceAccount
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
+from ..model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
 from ..model.webhooks import KINDS, Webhook
 from ..model.workload import PriorityClass
@@ -28,7 +29,13 @@ from ..releases import (
     WEBHOOK_PLUGINS,
 )
 from ..workloads.ownership import has_made_up_uid
-from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError
+from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError, StatusCause
+
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+_NO_ADMIN = (
+    f"Forbidden: admin access to devices requires the `{_ADMIN_ACCESS}: true` label on "
+    "the containing namespace"
+)
 
 DEFAULT_ACCOUNT = "default"
 _IS_DEFAULT = (
@@ -106,6 +113,30 @@ class _Accounted(msgspec.Struct, rename="camel"):
 
     service_account_name: str = ""
     service_account: str = ""
+
+
+class AdminAccessPlugin(AdmissionPlugin):
+    """Claims for devices have admin access in namespaces with a label alone (kubernetes v1.36,
+    pkg/registry/resource). It is part of validation. A namespace that the input lacks may have the label."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        namespaces = (obj for obj in objects if isinstance(obj, Namespace))
+        self._closed = {obj.name for obj in namespaces if obj.metadata.labels.get(_ADMIN_ACCESS) != "true"}
+
+    def validate(self, request: AdmissionRequest) -> Sequence[str]:
+        """Refuse a new claim, or template of claims, with admin access."""
+        obj = request.obj
+        if not isinstance(obj, ResourceClaim | ResourceClaimTemplate) or request.operation != "CREATE":
+            return ()
+        spec = obj.spec.spec if isinstance(obj, ResourceClaimTemplate) else obj.spec
+        for at, each in enumerate(spec.devices.requests if obj.namespace in self._closed else ()):
+            if each.exactly is not None and each.exactly.admin_access:
+                field = f"spec.devices.requests[{at}].adminAccess"
+                head = f'{obj.kind}{group_suffix(type(obj))} "{request.name}" is invalid'
+                cause = StatusCause("FieldValueForbidden", field, _NO_ADMIN)
+                text = f"{head}: {field}: {_NO_ADMIN}"
+                raise NotAdmittedError(text, 422, "Invalid", [cause], is_whole=True)
+        return ()
 
 
 class DefaultStorageClassPlugin(AdmissionPlugin):

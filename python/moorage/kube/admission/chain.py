@@ -23,10 +23,12 @@ from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec, UnreadFields
 from ..model.policy import ResourceQuota
+from ..model.resource_claims import ResourceClaim
 from ..plain import joined
 from ..releases import DEFAULT_GATES, RESOURCE_QUOTA, FeatureGates
 from ..workloads.ownership import has_made_up_uid, stable_uid
 from .built_in_plugins import (
+    AdminAccessPlugin,
     AntiAffinityTopologyPlugin,
     ClaimResizePlugin,
     DefaultStorageClassPlugin,
@@ -53,7 +55,7 @@ from .request import (
     user_of,
     without_admission,
 )
-from .resource_quotas import ZERO, QuotaUsage, counts_objects, usage, usage_of_object
+from .resource_quotas import ZERO, ClassResources, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec, pod_level_errors
@@ -171,6 +173,7 @@ class Admission:
             DefaultStorageClassPlugin(listed),
         ]
         self.validating: list[AdmissionPlugin] = [
+            AdminAccessPlugin(listed),
             *([] if webhooks is None else [webhooks]),
             self._policies.limit_ranger,
             PodSecurityPlugin(self.security),
@@ -189,6 +192,8 @@ class Admission:
         self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
         self._pods, self._objects = pods, objects
+        self._class_resources = ClassResources(listed, pods, objects)
+        self._gates = gates
         self._usages: dict[str, list[QuotaUsage]] = {}
         self._templates: dict[tuple[object, ...], _Template] = {}
         for obj in listed:
@@ -458,8 +463,8 @@ class Admission:
 
     def _charge_object(self, obj: Object, old: Object | None) -> None:
         """Charge an object, or what it uses more than before, to the quotas that count it."""
-        before = {} if old is None else usage_of_object(old)
-        used = {name: amount - before.get(name, ZERO) for name, amount in usage_of_object(obj).items()}
+        before = {} if old is None else self._usage_of(old)
+        used = {name: amount - before.get(name, ZERO) for name, amount in self._usage_of(obj).items()}
         used = {name: amount for name, amount in used.items() if amount.sign() > 0}
         matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(obj, used)]
         for quota in matching:
@@ -470,13 +475,19 @@ class Admission:
     def quotas_of(self, namespace: str) -> list[QuotaUsage]:
         """Return the quotas of a namespace with their usage."""
         if namespace not in self._usages:
-            pods, objects = list(self._pods(namespace)), list[Object]()
-            if any(
-                map(counts_objects, chain.from_iterable(quota.spec.hard for quota in self._quotas[namespace]))
-            ):
-                objects += self._objects(namespace)
-            self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
+            pods, quotas = list(self._pods(namespace)), self._quotas[namespace]
+            names = {name for quota in quotas for name in quota.spec.hard}
+            counts = any(counts_objects(name) or self._class_resources.counts(name) for name in names)
+            listed = self._objects(namespace) if counts else ()
+            objects = [(obj, self._usage_of(obj)) for obj in listed]
+            self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in quotas]
         return self._usages[namespace]
+
+    def _usage_of(self, obj: Object) -> Quantities:
+        """Return what an object that is no pod uses of quotas."""
+        if isinstance(obj, ResourceClaim) and self._gates()["DRAExtendedResource"]:
+            return self._class_resources.usage(obj)
+        return usage_of_object(obj)
 
 
 def _validated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> list[str]:

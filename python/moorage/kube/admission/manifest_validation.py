@@ -233,6 +233,8 @@ def check_new(obj: Object, text: bytes, gates: FeatureGates = DEFAULT_GATES) -> 
 
 
 _REQUIRED = "Required value"
+_ONLY_FIXED = ("PriorityClass", "ResourceClaim", "ResourceClaimTemplate", "StorageClass")
+"""Kinds of which an update is asked what may not change alone, not whether the values are valid."""
 OF_NEW_PODS = tuple([forbidden(why) for why in (ON_CREATE, GATED, OTHER_TYPE, OTHER_PROFILE)])
 """What is wrong with new pods alone."""
 
@@ -272,6 +274,7 @@ def check_applied(
         cause
         for cause in manifest_causes(as_updated(before, value), kind, version, gates)
         if cause.field not in known and not (kind == "Pod" and cause.text in OF_NEW_PODS)
+        if not (kind in _ONLY_FIXED and cause.field) or cause.field.startswith("metadata")
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]
     if not (causes and not causes[0].field):  # it can be decoded

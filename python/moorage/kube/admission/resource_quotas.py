@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from msgspec.structs import replace
@@ -19,7 +19,14 @@ from ..model.policy import (
     ResourceQuotaStatus,
     ScopedResourceSelectorRequirement,
 )
-from ..model.resource_claims import ALL, OF_DEVICE_CLASS, DeviceRequest, ResourceClaim
+from ..model.resource_claims import (
+    ALL,
+    EXTENDED_CLAIM,
+    OF_DEVICE_CLASS,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+)
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 from ..model.workload import Service, ServiceSpec
 from ..releases import Release
@@ -58,7 +65,7 @@ _DEVICES, _MOST_DEVICES = ".deviceclass.resource.k8s.io/devices", 32
 
 
 def counts_objects(name: str) -> bool:
-    """Whether a quota counts other objects than pods by the name of a resource.
+    """Whether a quota counts other objects than pods by the name of a resource, whatever classes there are.
 
     Parameters
     ----------
@@ -113,6 +120,70 @@ def _devices(request: DeviceRequest) -> Quantities:
         name = f"{part.device_class_name}{_DEVICES}"
         used[name] = max(used.get(name, ZERO), number)
     return used
+
+
+class ClassResources:
+    """The extended resources of device classes: a quota counts claims for the devices of a class by them, too
+    (kubernetes v1.36, evaluator/core/resource_claims.go).
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        With the device classes.
+    pods, others : callable
+        Return the pods and the other objects of a namespace.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object],
+        pods: Callable[[str], Iterable[Pod]],
+        others: Callable[[str], Iterable[Object]],
+    ) -> None:
+        classes = (obj for obj in objects if isinstance(obj, DeviceClass))
+        self._names = {each.name: each.spec.extended_resource_name for each in classes}
+        self._pods, self._others = pods, others
+
+    def counts(self, name: str) -> bool:
+        """Whether claims count by the name of a resource of a quota."""
+        of = name.removeprefix(_REQUESTS)
+        if of == name:
+            return False
+        return bool(self._names.get(of.removeprefix(OF_DEVICE_CLASS))) or of in self._names.values()
+
+    def usage(self, obj: Object) -> Quantities:
+        """Return what an object that is no pod uses of the resources of quotas. Of a claim that the scheduler
+        has made for the extended resources of a pod, what the pod uses counts once."""
+        used = usage_of_object(obj)
+        if not (self._names and isinstance(obj, ResourceClaim)):
+            return used
+        of_pod = self._usage_of_owner(obj) if obj.metadata.annotations.get(EXTENDED_CLAIM) == "true" else {}
+        for key in [key for key in used if key.endswith(_DEVICES)]:
+            if named := self._names.get(name := key.removesuffix(_DEVICES)):
+                for extended in (OF_DEVICE_CLASS + name, named):
+                    left = used[key] - of_pod.get(_REQUESTS + extended, ZERO)
+                    if left.sign() > 0:
+                        used[_REQUESTS + extended] = left
+        return used
+
+    def _usage_of_owner(self, claim: ResourceClaim) -> Quantities:
+        """Return what the pod uses that a claim for extended resources serves; nothing if it serves none, or
+        is not the first that was made for it."""
+        owner = claim.metadata.controller()
+        found = (pod for pod in self._pods(claim.namespace) if owner and pod.metadata.uid == owner.uid)
+        pod = next(found, None)
+        if pod is None:
+            return {}
+        if (status := pod.status.extended_resource_claim_status) is not None:
+            return usage(pod) if status.resource_claim_name == claim.name else {}
+        rivals = (
+            (obj.metadata.creation_timestamp or "", obj.name)
+            for obj in self._others(claim.namespace)
+            if isinstance(obj, ResourceClaim) and EXTENDED_CLAIM in obj.metadata.annotations
+            if (other := obj.metadata.controller()) and other.uid == pod.metadata.uid
+        )
+        own = claim.metadata.creation_timestamp or "new", claim.name
+        return usage(pod) if min(rivals, default=own) >= own else {}
 
 
 def violations_of_object(
@@ -193,23 +264,24 @@ class QuotaUsage:
         With the status that `without_counted_usage` leaves it.
     pods : iterable of Pod
         The pods of its namespace.
-    objects : iterable of Object
-        The other objects of its namespace.
+    objects : iterable of (Object, Quantities)
+        The other objects of its namespace, with what they use.
     """
 
-    def __init__(self, quota: ResourceQuota, pods: Iterable[Pod], objects: Iterable[Object] = ()) -> None:
+    def __init__(
+        self, quota: ResourceQuota, pods: Iterable[Pod], objects: Iterable[tuple[Object, Quantities]] = ()
+    ) -> None:
         self.name = quota.name
         self._scopes = list(_scopes(quota))
         self._hard = quantities(quota.spec.hard)
         self._counted = {name for name in self._hard if is_counted(name)}
-        self._counts_objects = any(map(counts_objects, self._hard))
         elsewhere = {name: quota.status.used.get(name, 0) for name in self._counted}
         self._used = dict.fromkeys(self._hard, ZERO) | quantities(elsewhere)
         for pod in pods if self._counted else ():
             if self.matches(pod):
                 self.charge(usage(pod))
-        for obj in objects if self._counts_objects else ():
-            if self.counts_object(obj, used := usage_of_object(obj)):
+        for obj, used in objects:
+            if self.counts_object(obj, used):
                 self.charge(used)
 
     def use(self) -> dict[str, tuple[str, str]]:
@@ -226,9 +298,9 @@ class QuotaUsage:
         Parameters
         ----------
         used : mapping
-            See `usage_of_object`.
+            See `ClassResources.usage`.
         """
-        if not self._counts_objects or self._hard.keys().isdisjoint(used):
+        if self._hard.keys().isdisjoint(used):
             return False
         return all(_has_class(obj, scope) for scope in self._scopes)
 

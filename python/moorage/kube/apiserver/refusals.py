@@ -19,6 +19,7 @@ from ..model.meta import Object, ObjectMeta
 from ..model.workload import full_kind
 from ..read.object_defaults import default_namespace
 from ..releases import DEFAULT_GATES, FeatureGates
+from ..releases.release import ended_version
 from .decode import decode, is_json
 from .unknown_fields import (
     ANY,
@@ -433,6 +434,8 @@ class FieldValidation:
         problems = [(path, "unknown") for path in unknown]
         if is_manifest and is_json(document):
             problems += [(path, "duplicate") for path in _duplicates(document)]
+        if unknown and is_manifest and len(unknown) == len(problems) and ended_version(kind, api_version):
+            return True  # whether a server has the version comes first
         problems.sort()
         if problems and is_manifest and self.mode == "strict":
             raise InputError(_texts(problems, struct))
@@ -441,15 +444,16 @@ class FieldValidation:
         return is_manifest and unsteady != unknown
 
     def judge(
-        self, cluster: int, release: Callable[[], str]
+        self, ended: Iterable[ReadEnded], cluster: int, release: Callable[[], str]
     ) -> tuple[list[tuple[Origin | None, RefusedObject]], list[str]]:
-        """Return the manifests of a change with fields that a release lacks, as `refused_versions` does, and
-        warnings in their place if the mode is ``warn``."""
-        refused, warned = list[tuple[Origin | None, RefusedObject]](), FieldValidation(self.mode)
+        """Return the manifests of a change in versions, or with fields, that a release lacks; and warnings in
+        place of the latter if the mode is ``warn``. The parameters are those of `refused_versions`."""
+        refused, warned = refused_versions(ended, cluster, release), FieldValidation(self.mode)
+        known = {(each.kind, each.namespace, each.name, each.source) for _, each in refused}
         for document, names, source, argument, origin in self.of_some_releases:
-            if argument <= cluster:
-                continue
             kind, api_version, namespace, name = names
+            if argument <= cluster or (kind, namespace, name, source) in known:
+                continue
             struct = struct_of(kind, api_version)
             paths = _unknown(document, struct, release())
             if self.mode == "strict" and paths:

@@ -29,6 +29,9 @@ ALL = "All"
 OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource that each DeviceClass provides without naming one."""
 
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation of a claim that serves the extended resources of its pod."""
+
 TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
 _MAX_LIST = at_most(32)  # requests, constraints, selectors and configurations
 _MAX_EXPRESSION = 10 * 1024

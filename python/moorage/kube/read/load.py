@@ -21,7 +21,6 @@ from ..apiserver.refusals import (
     ValidationMode,
     kept_objects,
     located_at,
-    refused_versions,
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
@@ -354,8 +353,7 @@ def _served(
 ) -> tuple[list[Object], Sequence[Origin], Mapping[int, bytes], list[RefusedObject]]:
     """Return what was read, without the objects of a change in versions or with fields that the deciding
     release does not serve, and these, with those that were not read."""
-    unserved, warnings = read.fields.judge(cluster, release)
-    unserved += refused_versions(read.ended, cluster, release)
+    unserved, warnings = read.fields.judge(read.ended, cluster, release)
     read.warnings.extend(warnings)
     objects = list(in_namespace(read.objects, namespace))
     if not unserved:

@@ -48,7 +48,8 @@ def names_at_first_use(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports its names at first use.
 
-    The stub beside its ``__init__.py`` says them and where each is from: a name per import, with ``as``.
+    The stub beside its ``__init__.py`` says them and where each is from: a name per import, with ``as``. A
+    module of the package may be one of them, for neighbours; it is not public.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ def names_at_first_use(
     """
     stub = Path(file).with_suffix(".pyi").read_text()
     homes = {name: module for module, name in _IMPORT.findall(stub)}
+    public = [name for name, module in homes.items() if module != "."]
     room = vars(sys.modules[package])
 
     def import_name(name: str) -> object:
@@ -65,8 +67,10 @@ def names_at_first_use(
 
             hint = "" if name.startswith("_") else nearest(name, homes)  # tools ask for such names
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
+        if homes[name] == ".":  # which the import enters in the package
+            return import_module(f".{name}", package)
         value: object = getattr(import_module(homes[name], package), name)
         room[name] = value
         return value
 
-    return import_name, lambda: sorted(room.keys() | homes.keys()), [*homes]
+    return import_name, lambda: sorted(room.keys() | homes.keys()), public

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import dependents_off, dynamic_resources
+from tests.doors.engine import allocator, dependents_off
 from tests.make import pod
 from tests.plugins.test_dynamic_resources import asking, cluster
 
@@ -110,7 +110,7 @@ def test_taint_rules_count_with_their_gate() -> None:
 
 def test_a_search_has_no_limit_without_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of 10 ms, so that 10 s are 1,000: a search in vain over 24 devices of two models takes 8,191."""
-    monkeypatch.setattr(dynamic_resources, "NANOSECONDS_PER_STEP", 10**7)
+    monkeypatch.setattr(allocator, "NANOSECONDS_PER_STEP", 10**7)
     slices = resource_slice("b", [device(f"d{at:02}", {"model": f"m{at % 2}"}) for at in range(24)])
     wanted = claim("c", [request(count=13)], [{"matchAttribute": f"{DRIVER}/model"}])
     assert "timed out trying to allocate devices" in attempt({}, wanted, slices)

@@ -169,8 +169,11 @@ from moorage._core.state.pod_spec import uses_volumes as uses_volumes
 # The zone of a node, for the twin of the state.
 from moorage._core.state.zone_tree import zone_key as zone_key
 
+# The time of an allocation is shortened to one that a test can reach.
+from moorage.engine.devices import allocator as allocator
+
 # Calls of a hint are counted: one for each class of pods.
-from moorage.engine.devices import device_state as device_state
+from moorage.engine.devices import claim_cache as claim_cache
 
 # Calls of a hint are counted: one for each class of pods.
 # Conditions of a claim, one by one.
@@ -229,8 +232,8 @@ from moorage.engine.devices.extended_resources import DeviceCounts as DeviceCoun
 
 # Which class provides a resource, and the claim that is made of it.
 from moorage.engine.devices.extended_resources import ExtendedRequestsOfPods as ExtendedRequestsOfPods
-from moorage.engine.devices.extended_resources import ResourceClasses as ResourceClasses
 from moorage.engine.devices.extended_resources import claim_spec as claim_spec
+from moorage.engine.devices.resource_classes import ResourceClasses as ResourceClasses
 from moorage.engine.extenders import extender_wire as extender_wire
 from moorage.engine.extenders import http_extender as http_extender
 
@@ -338,9 +341,6 @@ from moorage.engine.framework.waiting_pods import WaitingPods as WaitingPods
 
 # A plugin's steps, taken without a scheduler.
 from moorage.engine.framework.waiting_pods import take_all as take_all
-
-# The time of an allocation is shortened to one that a test can reach.
-from moorage.engine.plugins import dynamic_resources as dynamic_resources
 
 # Plugins that tests call, order, replace or leave out.
 from moorage.engine.plugins.dynamic_resources import DynamicResources as DynamicResources

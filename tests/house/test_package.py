@@ -50,7 +50,12 @@ def homes(package: str) -> dict[str, str]:
     """The public names of a package by its stub, and the module of each."""
     stub = ROOT / "python" / package.replace(".", "/") / "__init__.pyi"
     imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{'.' * node.level}{node.module}" for node in imports for alias in node.names}
+    return {
+        alias.name: f"{'.' * node.level}{node.module}"
+        for node in imports
+        if node.module
+        for alias in node.names
+    }
 
 
 def test_a_missing_extra_of_a_command_is_one_line_that_names_it() -> None:
@@ -166,7 +171,7 @@ def test_the_package_names_the_releases_that_it_has() -> None:
 
 
 ROOMS = [
-    path.parent.name
+    ".".join(path.parent.parts[path.parent.parts.index("moorage") + 1 :])
     for path in files(".py", under="python/moorage")
     if path.name == "__init__.py" and "names_at_first_use" in path.read_text()
     if path.parent.name != "moorage"
@@ -186,11 +191,12 @@ def test_a_package_has_the_names_of_its_stub(package: str) -> None:
 
 
 def test_rooms_import_their_names_at_first_use() -> None:
-    assert ROOMS == ["answers", "autoscalers", "cluster", "controllers", "kube", "queues", "sim"]
+    rooms = "answers", "autoscalers", "cluster", "controllers", "kube", "queues", "sim"
+    assert sorted((*rooms, "engine.devices", "engine.volume")) == ROOMS
     result = run(f"import sys\nfor room in {ROOMS}: __import__(f'moorage.{{room}}')\nprint(*sys.modules)")
     loaded = {module for module in result.stdout.split() if module.startswith("moorage.")}
     assert {module for module in loaded if not module.startswith(("moorage._core", "moorage._version"))} == {
-        "moorage.lazy",
+        *("moorage.lazy", "moorage.engine"),
         *(f"moorage.{room}" for room in ROOMS),
     }
 
@@ -265,11 +271,11 @@ def test_the_engine_knows_no_files_and_no_admission() -> None:
         "cli",
     )
     assert [name for name in loaded if name.startswith(tuple(f"moorage.{part}" for part in above))] == []
-    assert 0 < len([name for name in loaded if "_core" not in name]) <= 159
+    assert 0 < len([name for name in loaded if "_core" not in name]) <= 161
 
 
 HIDDEN = (
-    "kube.cel.parser",
+    *("kube.cel.", "engine.volume.", *(f"engine.devices.{part}" for part in ("a", "c", "d", "e"))),
     *(f"controllers.{part}" for part in ("av", "c", "d", "j", "k", "pe", "r", "si", "st", "v")),
     *("cluster.apply_objects", "cluster.change", "cluster.examine"),
     "engine.extenders",
@@ -309,4 +315,4 @@ print(len(placed), sum(name.startswith("moorage") and "_core" not in name for na
 """
     placed, modules = map(int, run(code).stdout.split())
     assert placed == 9
-    assert modules <= 209, "more is loaded than before"
+    assert modules <= 193, "more is loaded than before"

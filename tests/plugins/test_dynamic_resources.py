@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import DynamicResources, device_state, may_be_of
+from tests.doors.engine import DynamicResources, claim_cache, may_be_of
 from tests.doors.kube import decode
 from tests.make import node, pod, scheduler
 
@@ -68,7 +68,7 @@ def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyP
 
     one = Scheduler(cluster([asking(f"p{at}", f"c{at}") for at in range(12)]))
     assert one.run().placements == {}
-    monkeypatch.setattr(device_state, "may_be_of", count)
+    monkeypatch.setattr(claim_cache, "may_be_of", count)
     one.client.create(claim("other", [request()]))
     one.client.create(claim("c3", [request()]))
     assert list(one.run().placements) == ["default/p3"]

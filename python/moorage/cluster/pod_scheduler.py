@@ -22,7 +22,7 @@ from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
 from moorage.controllers.api_server import server_of
 from moorage.controllers.pod_times import PodTimes
-from moorage.controllers.sleeping_controllers import SleepingControllers, Surroundings
+from moorage.controllers.sleeping_controllers import ControlledCluster, SleepingControllers
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
@@ -121,7 +121,7 @@ class PodScheduler:
                 now = clock if clock is not None and options.wait is None else volumes.now
                 times = options.pod_times
                 times_of = times if callable(times) else lambda _: times
-                around = Surroundings(store, self.informers, self.cache, now, times_of, options.gates)
+                around = ControlledCluster(store, self.informers, self.cache, now, times_of, options.gates)
                 self.sleeping_controllers = context.controllers = SleepingControllers(around)
             yield
 

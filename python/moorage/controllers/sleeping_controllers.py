@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .cluster_controllers import ClusterControllers
 
 
-class Surroundings(NamedTuple):
+class ControlledCluster(NamedTuple):
     """What `ClusterControllers` are made with."""
 
     client: ObjectStore
@@ -54,7 +54,7 @@ class SleepingControllers:
     order as if they had been made with the scheduler.
     """
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ControlledCluster) -> None:
         self._around = around
         self._awake: ClusterControllers | None = None
         self._has_started = self._has_namespaces = False

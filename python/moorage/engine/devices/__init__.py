@@ -1,9 +1,8 @@
-"""Devices of dynamic resource allocation: selectors, pools, the allocator, claims in use."""
+"""Devices of dynamic resource allocation: selectors, pools, the allocator, claims in use.
 
-from __future__ import annotations
+The names are imported when they are first used (PEP 562).
+"""
 
-from .allocator import Allocator as Allocator
-from .device_demands import DeviceDemands as DeviceDemands
-from .device_pools import DeviceSlices as DeviceSlices
-from .device_properties import SelectorCache as SelectorCache
-from .device_state import DeviceState as DeviceState
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

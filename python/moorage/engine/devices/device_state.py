@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.devices.claims_of_pods import ClaimError, claim_keys
 from moorage._core.devices.device_demand import DeviceDemand
 from moorage._core.state.node_table import NodeTable
 from moorage.engine import framework as fwk
@@ -26,12 +25,9 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimConsumerReference,
 )
 from moorage.kube.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
-from moorage.store import InformerFactory, NotFoundError
+from moorage.store import InformerFactory
 
-from ..framework import events
-from ..framework.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
 from ..framework.handle import FrameworkHandle
-from ..framework.in_tree_plugins import ClaimsPlugin
 from .allocated_devices import (
     Statuses,
     allocated_devices,
@@ -42,7 +38,7 @@ from .allocated_devices import (
     with_statuses,
 )
 from .allocator import Allocator, ClaimResult, claim_results
-from .claim_cache import ClaimCache, ClaimConsumers, may_be_of
+from .claim_cache import ClaimCache, ClaimConsumers
 from .claim_requests import ClaimRequests, Features
 from .device_demands import AskingClaim, DeviceDemands
 from .device_pools import DeviceSlices
@@ -53,8 +49,8 @@ from .extended_resources import (
     ExtendedRequests,
     ExtendedRequestsOfPods,
     Mappings,
-    ResourceClasses,
 )
+from .resource_classes import ResourceClasses
 
 if TYPE_CHECKING:
     from ..framework.handle import FrameworkHandle
@@ -501,83 +497,3 @@ def take_of_node(
     if not on_node.statuses:
         return None
     return why_not_fit(pod, on_node.statuses, node_info, devices.features.pod_level_resources)
-
-
-# ---- claim hints -------------------------------------------------------------------------------------------
-# What wakes pods that DynamicResources has rejected (kube-scheduler, dynamicresources/).
-
-
-class ClaimHints(ClaimsPlugin):
-    """The queueing hints of a plugin about resource claims."""
-
-    @property
-    def devices(self) -> DeviceState:
-        """Claims, slices and classes, which all profiles share."""
-        return self.required_handle().shared(DeviceState.of)
-
-    def _reported(self, key: str) -> ResourceClaim | None:
-        """The reported state of a claim: events reach the queue before they reach the cache."""
-        try:
-            claim: ResourceClaim = self.required_handle().informers.lister(ResourceClaim).get(key)
-        except NotFoundError:
-            return None
-        return claim
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        changes = ActionType.ADD | ActionType.UPDATE
-        wakes = self.required_handle().release.claim_deletion_wakes
-        of_claims = changes | ActionType.DELETE if wakes else changes
-        return [
-            on(events.NODE, nodes),
-            on(events.RESOURCE_CLAIM, of_claims, self.after_claim_change),
-            on(events.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
-            on(events.DEVICE_CLASS, changes),
-            on(events.RESOURCE_SLICE, changes),
-        ]
-
-    def _keys(self, pod: Pod) -> frozenset[str]:
-        """The claims of a rejected pod by key: only events about these move it, besides deallocations."""
-        return frozenset(claim_keys(pod))
-
-    def _keys_of_claim(
-        self, old: ResourceClaim | None, new: ResourceClaim | None
-    ) -> tuple[str] | tuple[()] | None:
-        if _is_deallocated(old, new):
-            return None
-        return () if new is None else (new.key,)
-
-    @indexed(_keys, _keys_of_claim, by_class=False)
-    def after_claim_change(
-        self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None
-    ) -> fwk.QueueingHint:
-        """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated, or
-        deleted with its devices.
-        """
-        is_lost = _is_deallocated(old, new)
-        if new is None:
-            return queue_if(is_lost)
-        if not is_lost and not may_be_of(new, pod):
-            return fwk.QUEUE_SKIP
-        claims = self._claims(pod)
-        if claims is None:
-            return fwk.QUEUE_SKIP
-        is_own = any(claim.metadata.uid == new.metadata.uid for claim in claims)
-        return queue_if(is_lost or (is_own and (old is None or old.status != new.status)))
-
-    @of_itself
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the event is about the pod and all its claims exist."""
-        return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
-
-    def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
-        """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
-        try:
-            return self.devices.consumers.claims_of(pod, self._reported)
-        except ClaimError:
-            return None
-
-
-def _is_deallocated(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
-    is_free = new is None or new.status.allocation is None
-    return old is not None and old.status.allocation is not None and is_free

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,39 +26,8 @@ from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.deletion import timestamp
 
-from ..devices.allocated_devices import (
-    POLL_INTERVAL,
-    BindingError,
-    allocation_of,
-    has_conditions,
-    is_overdue,
-    is_ready,
-    why_shared,
-)
-from ..devices.allocator import NANOSECONDS_PER_STEP, Allocator
-from ..devices.claim_cache import ClaimConsumers, group_claims, is_reserved_for, of_pod
-from ..devices.claim_requests import AllocationError, ClaimRequests, PoolsInvalidError, SearchTimeoutError
-from ..devices.claim_writer import ClaimWriter, PlacedClaims, take_devices
-from ..devices.device_demands import DeviceNeeds
-from ..devices.device_state import (
-    FITS,
-    UNAVAILABLE,
-    ClaimHints,
-    ClaimOfCycle,
-    CycleDemand,
-    DeviceCycleState,
-    DeviceState,
-    NodeAllocation,
-    take_of_node,
-)
-from ..devices.extended_resources import (
-    ExtendedRequests,
-    ExtendedRequestsOfPods,
-    Mappings,
-    claim_spec,
-    find_claim,
-    new_claim,
-)
+from .. import devices as dra
+from .. import volume as storage
 from ..framework.group_index import PodGroups
 from ..framework.in_tree_plugins import (
     UNSIGNED,
@@ -70,7 +39,21 @@ from ..framework.in_tree_plugins import (
     gates_only_with,
 )
 from ..framework.waiting_pods import StatusSteps
-from ..volume.claims import VolumeError
+from .claim_hints import ClaimHints
+
+if TYPE_CHECKING:
+    from ..devices.allocator import Allocator
+    from ..devices.claim_writer import ClaimWriter
+    from ..devices.device_demands import DeviceNeeds
+    from ..devices.device_state import (
+        ClaimOfCycle,
+        CycleDemand,
+        DeviceCycleState,
+        DeviceState,
+        NodeAllocation,
+    )
+    from ..devices.extended_resources import ExtendedRequests, ExtendedRequestsOfPods, Mappings
+
 
 STATE = "DynamicResources"
 logger = logging.getLogger("moorage.devices")
@@ -168,17 +151,17 @@ class DynamicResources(
         if requests.spec is None:
             return None
         written = devices.claim_cache.extended_claims(pod)
-        if written and find_claim(pod, written) is not None:
+        if written and dra.extended_resources.find_claim(pod, written) is not None:
             return None
         if any(map(self.required_handle().cache.state.table.has_allocatable, requests.resources)):
             return None
-        return new_claim(pod, requests.spec), requests.mappings
+        return dra.extended_resources.new_claim(pod, requests.spec), requests.mappings
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
+        return self.devices.demands.nodes_of(cast("DeviceNeeds", needs).selectors), []
 
     def devices_of(self, needs: Hashable) -> NodeDevices | None:
-        return cast(DeviceNeeds, needs).demand
+        return cast("DeviceNeeds", needs).demand
 
     @property
     def demand_version(self) -> int:
@@ -186,7 +169,7 @@ class DynamicResources(
         has_claims = handle.informers.lister(ResourceClaim).changes or self.delegated_resources()
         if handle.framework is None or not has_claims:
             return 0
-        demands = handle.shared(DeviceState.of).demands
+        demands = handle.shared(dra.device_state.DeviceState.of).demands
         demands.refresh(handle.cache.state, handle.framework.all_nodes())
         return demands.generation
 
@@ -198,7 +181,7 @@ class DynamicResources(
         """Whether claims of the group of a pod that has one are used, and the group is not known."""
         if self.handle is None or self.handle.informers is None:
             return False
-        return self.handle.shared(ClaimConsumers.of).misses_group(pod)
+        return self.handle.shared(dra.claim_cache.ClaimConsumers.of).misses_group(pod)
 
     def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
         handle = self.handle
@@ -218,11 +201,13 @@ class DynamicResources(
         self.devices.demands.follow()
 
     def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
-        return take_devices(self.devices.demands, claiming, placed)
+        return dra.claim_writer.take_devices(self.devices.demands, claiming, placed)
 
     def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
         start = f'running PreBind plugin "{self.name}"'
-        refused = PlacedClaims(self.devices, self.required_handle(), self._writer()).bind(pods)
+        refused = dra.claim_writer.PlacedClaims(self.devices, self.required_handle(), self._writer()).bind(
+            pods
+        )
         return {
             at: fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name) for at, error in refused.items()
         }
@@ -243,18 +228,18 @@ class DynamicResources(
             spec.resource_claims or spec.scheduling_group or handle.informers.lister(DeviceClass).changes
         ):
             return fwk.SKIP  # before anything is made that tells of devices
-        cycle = DeviceCycleState()
+        cycle = dra.device_state.DeviceCycleState()
         state.write(STATE, cycle)
         devices = self.devices
         try:
             found_claims = devices.consumers.claims_of(pod, devices.claim_cache.find)
-            claims = [ClaimOfCycle(claim) for claim in found_claims]
+            claims = [dra.device_state.ClaimOfCycle(claim) for claim in found_claims]
         except ClaimError as error:
             return _rejected(str(error))
         extended = self._extended_claim(pod, cycle)
         self._provide_devices(cycle, nodes)
         if extended is not None:
-            claims.append(ClaimOfCycle(extended, is_extended=True))
+            claims.append(dra.device_state.ClaimOfCycle(extended, is_extended=True))
         try:
             users = devices.consumers.consumers_of(pod)
         except ClaimError as error:
@@ -271,7 +256,7 @@ class DynamicResources(
         cycle.claims = claims
         if any(claim.needs_allocation for claim in claims):
             if text := self.devices.negative_consumption():
-                return fwk.as_status(AllocationError(text))
+                return fwk.as_status(dra.claim_requests.AllocationError(text))
             cycle.allocator = self._allocator()
         cycle.demand = self._demand_of_cycle(cycle, pod)
         return None
@@ -296,7 +281,7 @@ class DynamicResources(
             return None
         _, asking, mappings = batch.claiming[0]
         claim, table = None if extended is None else extended[0], handle.cache.state.table
-        return CycleDemand(devices, table, needs.demand, asking, claim, mappings)
+        return dra.device_state.CycleDemand(devices, table, needs.demand, asking, claim, mappings)
 
     def _examine(self, claim_of_cycle: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
@@ -322,7 +307,7 @@ class DynamicResources(
             status = self._examine_request(claim, request)
             if status is not None:
                 return status
-        claim_of_cycle.requests = ClaimRequests.of(claim)
+        claim_of_cycle.requests = dra.claim_requests.ClaimRequests.of(claim)
         return None
 
     @property
@@ -353,7 +338,7 @@ class DynamicResources(
 
     def _allocator(self) -> Allocator:
         devices = self.devices
-        return Allocator(
+        return dra.allocator.Allocator(
             devices.slices(),
             devices.features,
             devices.claim_cache.in_use(),
@@ -365,7 +350,9 @@ class DynamicResources(
     @lazy_attribute
     def _most_steps(self) -> int:
         """The number of steps that the search on one node may take."""
-        return parse_duration(str(self.args.get("filterTimeout") or "0")) // NANOSECONDS_PER_STEP
+        return (
+            parse_duration(str(self.args.get("filterTimeout") or "0")) // dra.allocator.NANOSECONDS_PER_STEP
+        )
 
     def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
         """The claim for extended resources of a pod that a device class provides; None if there are none."""
@@ -373,7 +360,9 @@ class DynamicResources(
         if requests is None or self.devices.by_resource().keys().isdisjoint(requests.resources):
             return None
         state.resources = requests.resources
-        return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
+        return dra.extended_resources.find_claim(
+            pod, self.devices.claim_cache.extended_claims(pod)
+        ) or dra.extended_resources.new_claim(pod)
 
     def _provide_devices(self, cycle: DeviceCycleState, nodes: fwk.NodesView) -> None:
         """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
@@ -402,7 +391,7 @@ class DynamicResources(
         cycle = _read(state)
         if cycle is None or not cycle.claims or node_info.node is None:
             return None
-        on_node = NodeAllocation([])
+        on_node = dra.device_state.NodeAllocation([])
         extended = cycle.extended
         if extended is not None:
             status = self._filter_extended(cycle, extended, pod, node_info, on_node)
@@ -417,7 +406,7 @@ class DynamicResources(
             shared = self._why_shared(claim, pod, node_info)
             if shared:
                 return _rejected(shared)
-        status = self._allocate(cycle, node_info, on_node) or take_of_node(
+        status = self._allocate(cycle, node_info, on_node) or dra.device_state.take_of_node(
             self.devices, cycle, on_node, pod, node_info
         )
         if status is not None:
@@ -446,7 +435,7 @@ class DynamicResources(
         answers = demand.answers(rows)
         if answers is None:
             return None
-        fits = answers == FITS
+        fits = answers == dra.device_state.FITS
         for at, claim in enumerate(cycle.claims):
             allocation = claim.claim.status.allocation
             if allocation is not None and allocation.node_selector is not None:
@@ -454,7 +443,7 @@ class DynamicResources(
                 cannot = fits if mask is None else fits & ~mask[rows]
                 if cannot.any():
                     cycle.unavailable.add(at)
-                    answers[cannot] = UNAVAILABLE
+                    answers[cannot] = dra.device_state.UNAVAILABLE
         return answers
 
     def _why_shared(self, claim: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
@@ -463,7 +452,7 @@ class DynamicResources(
             return ""
         if claim.nodes is not None and node_info.node is not None and not claim.nodes.matches(node_info.node):
             return ""
-        return why_shared(pod, claim.claim, node_info.pods)
+        return dra.allocated_devices.why_shared(pod, claim.claim, node_info.pods)
 
     def _is_available(self, claim: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""
@@ -472,8 +461,10 @@ class DynamicResources(
         if claim.needs_allocation or not self.devices.features.binding_conditions:
             return True
         try:
-            return is_ready(claim.claim) or not is_overdue(claim.claim, self._binding_timeout(), self._now())
-        except BindingError:
+            return dra.allocated_devices.is_ready(claim.claim) or not dra.allocated_devices.is_overdue(
+                claim.claim, self._binding_timeout(), self._now()
+            )
+        except dra.allocated_devices.BindingError:
             return False
 
     def _allocate(
@@ -487,16 +478,16 @@ class DynamicResources(
             if claim.is_shared and claim.allocation is not None:
                 on_node.shared.append(claim.allocation)
             elif claim.is_extended:
-                requests.append(ClaimRequests.of(on_node.extended or claim.claim))
+                requests.append(dra.claim_requests.ClaimRequests.of(on_node.extended or claim.claim))
             elif claim.requests is not None:
                 requests.append(claim.requests)
         try:
             results = cycle.allocator.allocate(node_info.node, requests)
-        except AllocationError as error:
+        except dra.claim_requests.AllocationError as error:
             return fwk.as_status(error)
-        except PoolsInvalidError as error:
+        except dra.claim_requests.PoolsInvalidError as error:
             return _rejected(str(error))
-        except SearchTimeoutError:
+        except dra.claim_requests.SearchTimeoutError:
             text = f"node {node_info.name}: timed out trying to allocate devices"
             return fwk.as_status(MoorageError(text))
         if results is None:
@@ -523,7 +514,7 @@ class DynamicResources(
             elif name not in allocatable:
                 return NO_RESOURCE
         if names or any(True for _ in cycle.of_user()):
-            spec, on_node.mappings = claim_spec(pod, names, by_resource)
+            spec, on_node.mappings = dra.extended_resources.claim_spec(pod, names, by_resource)
             on_node.extended = replace(extended.claim, spec=spec)
         return None
 
@@ -606,7 +597,11 @@ class DynamicResources(
             for cycle in states:
                 if self._deallocated(cycle, uid):
                     return _unschedulable("deallocation of PodGroup ResourceClaim completed")
-            for claim in group_claims(group, self.devices.claim_cache.find) if group is not None else ():
+            for claim in (
+                dra.claim_cache.group_claims(group, self.devices.claim_cache.find)
+                if group is not None
+                else ()
+            ):
                 if claim.status.allocation is None or not consumers.is_reserved_for(claim, pod):
                     continue
                 if uid is not None and self._writer().unreserve(claim, uid):
@@ -680,13 +675,16 @@ class DynamicResources(
                 return None  # the node has all extended resources itself
             return fwk.as_status(MoorageError("claim allocation not found for node"))
         try:
-            own = [allocation_of(result, node_name, self.devices.features) for result in on_node.results]
+            own = [
+                dra.allocated_devices.allocation_of(result, node_name, self.devices.features)
+                for result in on_node.results
+            ]
             # As upstream, whatever the order of the claims.
             for claim_of_cycle, allocation in zip(cycle.to_allocate(), (*own, *on_node.shared), strict=True):
                 claim_of_cycle.allocation = allocation
                 if not self._got_allocated(claim_of_cycle):
                     self.devices.claim_cache.signal_pending(claim_of_cycle.uid, allocation, self._group_cycle)
-        except AllocationError as error:
+        except dra.claim_requests.AllocationError as error:
             return fwk.as_status(error)
         return None
 
@@ -712,7 +710,7 @@ class DynamicResources(
                 cache.restore(claim.key)
             if claim_of_cycle.is_extended:
                 self._write_beside(pod, partial(self._drop_extended, claim_of_cycle))
-            elif claim.status.allocation is not None and is_reserved_for(claim, pod):
+            elif claim.status.allocation is not None and dra.claim_cache.is_reserved_for(claim, pod):
                 self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
         on_node = cycle.nodes.get(node_name)
         if on_node is not None and on_node.statuses:
@@ -765,7 +763,7 @@ class DynamicResources(
                 self._writer().tell_statuses(pod, on_node.statuses)
         except ClaimWriteError as error:
             return fwk.as_status(error)
-        waits = any(has_conditions(claim.claim) for claim in cycle.claims)
+        waits = any(dra.allocated_devices.has_conditions(claim.claim) for claim in cycle.claims)
         if not waits or not self.devices.features.binding_conditions:
             self._end_flight(bound)
             return None
@@ -793,7 +791,9 @@ class DynamicResources(
             claim = claim_of_cycle.claim
             if claim_of_cycle.is_in_memory and on_node is not None and on_node.extended is not None:
                 claim = claim_of_cycle.claim = writer.create(on_node.extended)
-            written = writer.reserve(claim, claim_of_cycle.allocation, claim_of_cycle.user or of_pod(pod))
+            written = writer.reserve(
+                claim, claim_of_cycle.allocation, claim_of_cycle.user or dra.claim_cache.of_pod(pod)
+            )
             if claim_of_cycle.is_extended and on_node is not None:
                 writer.tell_pod(pod, written, on_node.mappings)
         finally:
@@ -815,9 +815,9 @@ class DynamicResources(
                 if all(self._is_claim_ready(claim) for claim in cycle.claims):
                     self._end_flight(bound)
                     return None
-            except (BindingError, VolumeError) as error:
+            except (dra.allocated_devices.BindingError, storage.claims.VolumeError) as error:
                 return fwk.as_status(error)
-            step = min(POLL_INTERVAL, timeout - waited)
+            step = min(dra.allocated_devices.POLL_INTERVAL, timeout - waited)
             yield step
             waited += step
             if waited >= timeout:
@@ -825,10 +825,10 @@ class DynamicResources(
 
     def _is_claim_ready(self, claim_of_cycle: ClaimOfCycle) -> bool:
         claim = claim_of_cycle.claim = self.devices.claim_cache.get(claim_of_cycle.claim.key)
-        if is_ready(claim):
+        if dra.allocated_devices.is_ready(claim):
             return True
-        if is_overdue(claim, self._binding_timeout(), self._now()):
-            raise BindingError(f"device binding timeout: claim={claim.name}")
+        if dra.allocated_devices.is_overdue(claim, self._binding_timeout(), self._now()):
+            raise dra.allocated_devices.BindingError(f"device binding timeout: claim={claim.name}")
         return False
 
     # ---- time and writing ----------------------------------------------------------------------------------
@@ -840,7 +840,9 @@ class DynamicResources(
         return self.required_handle().now()
 
     def _writer(self) -> ClaimWriter:
-        return ClaimWriter(cast(ObjectClient, self.required_handle().client), self._allocation_time)
+        return dra.claim_writer.ClaimWriter(
+            cast(ObjectClient, self.required_handle().client), self._allocation_time
+        )
 
     def _allocation_time(self) -> str | None:
         return timestamp(int(self._now())) if self.devices.features.binding_conditions else None

@@ -22,7 +22,7 @@ from moorage.kube import AnyGroup, Node, Pod, PodStatus, group_of
 from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.kube.releases import DEFAULT_GATES
 
-from ..devices.device_state import DeviceState
+from .. import devices as dra
 from ..framework import events, in_tree_plugins
 from ..framework.events import (
     NODE,
@@ -300,7 +300,7 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
         handle = self.handle
         if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
             return None
-        classes = handle.shared(DeviceState.of).by_resource()
+        classes = handle.shared(dra.device_state.DeviceState.of).by_resource()
         for name in scored:
             device_class = classes.get(name)
             if device_class is None or not device_class.spec.selectors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
@@ -14,22 +14,23 @@ from moorage.engine import framework as fwk
 from moorage.kube import CSINode, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
+from .. import volume as storage
 from ..framework import events
 from ..framework.events import ActionType, is_live, of_class, on, queue_if
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
-from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
-from ..volume.claims import VolumeError
-from ..volume.volume_topology import migrated_driver
-from ..volume.volumes_in_use import VolumesInUse
 from .volume_restrictions_and_zone import claim_names
+
+if TYPE_CHECKING:
+    from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver
+
 
 STATE = "NodeVolumeLimits"
 EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
 STATUSES = None, EXCEEDED
 MOST_VOLUMES = 64  # of a pod that the core places
-Wanted = tuple[frozenset[CSIVolume], tuple[Driver, ...]]
+Wanted = tuple[frozenset["CSIVolume"], tuple["Driver", ...]]
 """The volumes of a pod, and the drivers that its nodes must have."""
-Needs = tuple[tuple[tuple[str, int], ...], tuple[Driver, ...]]
+Needs = tuple[tuple[tuple[str, int], ...], tuple["Driver", ...]]
 """The number of volumes by driver with limits, and the drivers that nodes must have."""
 
 
@@ -76,7 +77,7 @@ class NodeVolumeLimits(ClaimPlugin):
                 return _not_installed(driver)
         try:
             exceeds = attached.is_over_limit(node_info.name, node_info.pods, volumes)
-        except VolumeError as error:
+        except storage.claims.VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
         return EXCEEDED if exceeds else None
 
@@ -112,7 +113,7 @@ class NodeVolumeLimits(ClaimPlugin):
             return None
         try:
             limited, counts = attached.limited_volumes_of(pod)
-        except VolumeError:
+        except storage.claims.VolumeError:
             return None
         required = _required_by(pod, attached, known.installed)
         if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
@@ -156,7 +157,7 @@ class NodeVolumeLimits(ClaimPlugin):
         return has_limits or bool(self._installed())
 
     def attached(self) -> AttachedVolumes:
-        in_use = self.required_handle().derived(VolumesInUse.of)
+        in_use = self.required_handle().derived(storage.volumes_in_use.VolumesInUse.of)
         in_use.refresh()
         return in_use.attached
 
@@ -172,9 +173,9 @@ class NodeVolumeLimits(ClaimPlugin):
     def _wanted_by(self, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
         try:
             volumes = attached.volumes_of_new_pod(pod)
-        except MissingClaimError as error:
+        except storage.attached_volumes.MissingClaimError as error:
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
-        except VolumeError as error:
+        except storage.claims.VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
         return volumes, _required_by(pod, attached, self._installed())
 
@@ -220,12 +221,20 @@ class NodeVolumeLimits(ClaimPlugin):
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
         """Queue if a volume was detached whose driver the pod may use."""
         volumes, driver = pod.spec.volumes, old.spec.attacher
-        return queue_if(any(vol.persistent_volume_claim or migrated_driver(vol) == driver for vol in volumes))
+        return queue_if(
+            any(
+                vol.persistent_volume_claim or storage.volume_topology.migrated_driver(vol) == driver
+                for vol in volumes
+            )
+        )
 
 
 def _counts(pod: Pod) -> bool:
     """Whether a pod has volumes that may be attached by a CSI driver."""
-    return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
+    return any(
+        v.persistent_volume_claim or v.ephemeral or storage.volume_topology.migrated_driver(v)
+        for v in pod.spec.volumes
+    )
 
 
 def _required_by(pod: Pod, attached: AttachedVolumes, installed: frozenset[str]) -> tuple[Driver, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -27,30 +27,18 @@ from moorage.kube import (
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 
+from .. import volume as storage
 from ..framework import events
 from ..framework.events import ActionType, of_class, on, queue_if
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.waiting_pods import StatusSteps
-from ..volume import (
-    ObjectNotFoundError,
-    PodVolumeBinder,
-    VolumeBinder,
-    VolumeError,
-    VolumeSources,
-    volume_binder,
-)
-from ..volume.claims import (
-    MIGRATED_PLUGINS,
-    PodVolumeClaims,
-    PodVolumes,
-    claim_class,
-    is_fully_bound,
-    parse_bytes,
-    requested_storage,
-    storage_capacity,
-)
-from ..volume.volume_topology import VolumeTopology, in_tree_plugin, required_affinity
 from .node_volume_limits import is_claim_of
+
+if TYPE_CHECKING:
+    from ..volume import PodVolumeBinder, VolumeSources
+    from ..volume.claims import PodVolumeClaims, PodVolumes
+    from ..volume.volume_topology import VolumeTopology
+
 
 # ---- utilization -------------------------------------------------------------------------------------------
 # Scores nodes by the utilization of their storage (kube-scheduler v1.36, volumebinding/scorer.go).
@@ -124,29 +112,27 @@ def _sums(volumes: PodVolumes, saturates: bool) -> dict[str, tuple[int, int]]:
     for volume, claim in volumes.static_bindings or ():
         name = volume.spec.storage_class_name
         requested, capacity = sums.get(name, (0, 0))
-        requested = wrap_int64(requested + requested_storage(claim, saturates))
-        sums[name] = requested, wrap_int64(capacity + storage_capacity(volume, saturates))
+        requested = wrap_int64(requested + storage.claims.requested_storage(claim, saturates))
+        sums[name] = requested, wrap_int64(capacity + storage.claims.storage_capacity(volume, saturates))
     if sums:
         return sums
     for claim, node_capacity in volumes.dynamic_provisions or ():
         if node_capacity is not None and node_capacity.capacity is not None:
-            requested, _ = sums.get(claim_class(claim), (0, 0))
-            available = parse_bytes(node_capacity.capacity, saturates)
-            sums[claim_class(claim)] = wrap_int64(requested + requested_storage(claim, saturates)), available
+            requested, _ = sums.get(storage.claims.claim_class(claim), (0, 0))
+            available = storage.claims.parse_bytes(node_capacity.capacity, saturates)
+            sums[storage.claims.claim_class(claim)] = (
+                wrap_int64(requested + storage.claims.requested_storage(claim, saturates)),
+                available,
+            )
     return sums
 
 
 # ---- volume binding ----------------------------------------------------------------------------------------
 
 STATE = "VolumeBinding"
-MakeVolumeBinder = Callable[[fwk.FrameworkHandle, VolumeSources], PodVolumeBinder]
-# The statuses for the volumes of bound claims.
+MakeVolumeBinder = Callable[[fwk.FrameworkHandle, "VolumeSources"], "PodVolumeBinder"]
+# The answers for the volumes of bound claims.
 FITS, CONFLICTS, IS_MISSING = range(3)
-OF_BOUND = (
-    None,
-    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.NODE_CONFLICT,)),
-    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.VOLUME_MISSING,)),
-)
 
 
 class VolumeBindingState(Struct):
@@ -222,7 +208,7 @@ class VolumeBinding(
             if self._make_binder is not None:
                 self._made = self._make_binder(handle, sources)
                 return self._made
-            self._made = VolumeBinder(
+            self._made = storage.VolumeBinder(
                 sources,
                 bind_timeout=float(self.args["bindTimeoutSeconds"]),
                 clock=handle.clock,
@@ -251,10 +237,12 @@ class VolumeBinding(
         if has_claims:
             try:
                 pod_state.claims = self.binder.get_pod_volume_claims(pod)
-            except VolumeError as error:
+            except storage.VolumeError as error:
                 return fwk.as_status(error)
             if pod_state.claims.unbound_immediate:
-                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
+                return fwk.Status(
+                    fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (storage.volume_binder.UNBOUND_IMMEDIATE,)
+                )
         state.write(STATE, pod_state)
         return None if has_claims else fwk.SKIP
 
@@ -282,7 +270,7 @@ class VolumeBinding(
             return None
         try:
             volumes, reasons = self.binder.find_pod_volumes(pod, pod_state.claims, node_info.node)
-        except VolumeError as error:
+        except storage.VolumeError as error:
             return fwk.as_status(error)
         if reasons:
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
@@ -296,9 +284,11 @@ class VolumeBinding(
         if pod_state.claims.unbound_delayed or self._make_binder is not None:
             statuses = [self.filter(state, pod, info) for info in nodes]
             return fwk.Answers(np.arange(len(statuses)), statuses)
+        texts = storage.volume_binder.NODE_CONFLICT, storage.volume_binder.VOLUME_MISSING
+        conflict, missing = (fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,)) for text in texts)
         try:
-            return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
-        except VolumeError:  # of some nodes
+            return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), (None, conflict, missing))
+        except storage.VolumeError:  # of some nodes
             statuses = [self.filter(state, pod, info) for info in nodes]
             return fwk.Answers(np.arange(len(statuses)), statuses)
 
@@ -311,14 +301,14 @@ class VolumeBinding(
         for claim, volume in claims:
             if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
                 return None
-            if not is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
+            if not storage.claims.is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
                 return None
             if sources.pv_cache.find(volume.name) is not volume:
                 return None
-            plugin = in_tree_plugin(volume)
+            plugin = storage.volume_topology.in_tree_plugin(volume)
             if plugin is not None and self._topology.migrated(plugin.name) is not None:
                 return None
-            if (required := required_affinity(volume)) is not None:
+            if (required := storage.volume_topology.required_affinity(volume)) is not None:
                 selectors.append(required)
         return tuple(selectors)
 
@@ -328,7 +318,7 @@ class VolumeBinding(
 
     @property
     def _topology(self) -> VolumeTopology:
-        return self.required_handle().derived(VolumeTopology.of)
+        return self.required_handle().derived(storage.volume_topology.VolumeTopology.of)
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The status of bound claims for each node: that of the first claim that rejects the node.
@@ -340,7 +330,7 @@ class VolumeBinding(
         Returns
         -------
         (n,) uint8 array
-            Indices in `OF_BOUND`.
+            `FITS`, `CONFLICTS` or `IS_MISSING`.
 
         Raises
         ------
@@ -351,7 +341,7 @@ class VolumeBinding(
         for claim in claims.bound:
             try:
                 mask = self._topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
-            except ObjectNotFoundError:
+            except storage.ObjectNotFoundError:
                 numbers[numbers == FITS] = IS_MISSING
                 break
             if mask is not None:
@@ -385,7 +375,7 @@ class VolumeBinding(
             return None
         try:
             pod_state.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
-        except VolumeError as error:
+        except storage.VolumeError as error:
             return fwk.as_status(error)
         return None
 
@@ -411,7 +401,7 @@ class VolumeBinding(
     def _bind(self, pod: Pod, volumes: PodVolumes, node_name: str) -> StatusSteps:
         try:
             yield from self.binder.binding(pod, volumes, node_name)
-        except (VolumeError, ApiError) as error:
+        except (storage.VolumeError, ApiError) as error:
             return fwk.as_status(error)
         return None
 
@@ -443,7 +433,10 @@ class VolumeBinding(
     @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
         """Queue if a CSINode was added, or its migrated plugins changed."""
-        was, now = (state and state.metadata.annotations.get(MIGRATED_PLUGINS, "") for state in (old, new))
+        was, now = (
+            state and state.metadata.annotations.get(storage.claims.MIGRATED_PLUGINS, "")
+            for state in (old, new)
+        )
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
@@ -463,7 +456,7 @@ class VolumeBinding(
 
 def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
     """Return the clients, assume caches and listers of the volume binder."""
-    return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
+    return storage.VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
 
 
 def _read(state: fwk.CycleState) -> VolumeBindingState | None:
@@ -481,7 +474,7 @@ def _nothing_found(node_name: str) -> fwk.Status:
 
 def _limit(capacity: CSIStorageCapacity, exact: bool) -> Quantity | None:
     """The maximum size of a volume, rounded up to bytes if it is not `exact`."""
-    limit = volume_binder.limit_of(capacity)
+    limit = storage.volume_binder.limit_of(capacity)
     if limit is None:
         return None
     return Quantity(limit) if exact else Quantity(parse_value(limit))

@@ -18,6 +18,7 @@ from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageCl
 from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 
+from .. import volume as storage
 from ..framework import events
 from ..framework.events import (
     NODE,
@@ -31,8 +32,6 @@ from ..framework.events import (
     queue_if,
 )
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
-from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
-from ..volume.volumes_in_use import LostUses, VolumesInUse, disk_of
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
 
@@ -91,7 +90,7 @@ class VolumeRestrictions(ClaimPlugin):
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 keys[claim.key] = claim.name
         uses = self._uses(keys)
-        if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
+        if not uses and all(storage.volumes_in_use.disk_of(volume) is None for volume in pod.spec.volumes):
             return fwk.SKIP
         state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
         return None
@@ -99,7 +98,7 @@ class VolumeRestrictions(ClaimPlugin):
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[str, ...] | None:
-        if any(disk_of(volume) is not None for volume in pod.spec.volumes):
+        if any(storage.volumes_in_use.disk_of(volume) is not None for volume in pod.spec.volumes):
             return None
         exclusive = [claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]
         if exclusive and batch is None and self._uses(exclusive):
@@ -121,8 +120,8 @@ class VolumeRestrictions(ClaimPlugin):
             return 0
         handle = self.required_handle()
         if handle.release.replaced_nodes_lose_claims:
-            return sum(count > 0 for count in handle.shared(LostUses).counts_of(keys))
-        in_use = handle.derived(VolumesInUse.of)
+            return sum(count > 0 for count in handle.shared(storage.volumes_in_use.LostUses).counts_of(keys))
+        in_use = handle.derived(storage.volumes_in_use.VolumesInUse.of)
         in_use.refresh()
         return sum(key in in_use.claims for key in keys)
 
@@ -149,17 +148,22 @@ class VolumeRestrictions(ClaimPlugin):
         return None
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
-        theirs = [volume for other in node_info.pods for volume in other.spec.volumes if disk_of(volume)]
+        theirs = [
+            volume
+            for other in node_info.pods
+            for volume in other.spec.volumes
+            if storage.volumes_in_use.disk_of(volume)
+        ]
         if any(conflict(mine, volume) for mine in pod.spec.volumes for volume in theirs):
             return NO_DISK
         return self._of_claims(state)
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        in_use = self.required_handle().derived(VolumesInUse.of)
+        in_use = self.required_handle().derived(storage.volumes_in_use.VolumesInUse.of)
         in_use.refresh()
         excluded = []
         for mine in pod.spec.volumes:
-            disk = disk_of(mine)
+            disk = storage.volumes_in_use.disk_of(mine)
             there = in_use.disks.get(disk, {}) if disk is not None else {}
             excluded += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
         numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
@@ -184,7 +188,11 @@ class VolumeRestrictions(ClaimPlugin):
 
     def _keys(self, pod: Pod) -> frozenset[Key]:
         """Return the claims and disks that a pod names, with its namespace."""
-        disks = [disk for volume in pod.spec.volumes if (disk := disk_of(volume)) is not None]
+        disks = [
+            disk
+            for volume in pod.spec.volumes
+            if (disk := storage.volumes_in_use.disk_of(volume)) is not None
+        ]
         return frozenset((pod.namespace, named) for named in (*claim_names(pod), *disks))
 
     def _keys_of_deleted(self, old: Pod, new: None) -> frozenset[Key]:
@@ -367,13 +375,13 @@ class VolumeZone(ClaimPlugin):
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
         """The reason against a claim without a volume; "" if it is bound with its first consumer."""
-        name = claim_class(claim)
+        name = storage.claims.claim_class(claim)
         if not name:
             return NO_CLASS
         mode = self.lister(StorageClass).get(name).volume_binding_mode
         if mode is None:
             return NO_MODE.format(name)
-        return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
+        return "" if mode == storage.claims.WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
     def mask_elsewhere(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
         """The rows of nodes whose topology labels do not match, cached until a node's labels change."""

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from itertools import chain, islice, takewhile
 from operator import attrgetter, length_hint
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.watch_events import Cause, Notice
@@ -47,10 +47,10 @@ from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informer import HandlerFunctions, last_state
 
+from .. import devices as dra
+from .. import volume as storage
 from ..cache import ClusterCache, SchedulerCache
-from ..devices.claim_requests import Features
-from ..devices.device_state import tainted
-from ..devices.extended_resources import ResourceClasses
+from ..devices.resource_classes import ResourceClasses
 from ..framework import ActionType, ClusterEvent, FrameworkHandle
 from ..framework.events import (
     ASSIGNED_POD_ADD,
@@ -64,7 +64,10 @@ from ..framework.events import (
 )
 from ..framework.group_index import PodGroups, is_composite
 from ..queue import QueuedPodInfo, SchedulingQueue
-from ..volume.volumes_in_use import LostUses
+
+if TYPE_CHECKING:
+    from ..volume.volumes_in_use import LostUses
+
 
 # ---- kind handlers -----------------------------------------------------------------------------------------
 # Event handlers of kinds other than nodes and pods, whose events go to the queue or the cache's state.
@@ -162,19 +165,25 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
     gates : FeatureGates
         Rules of releases or with gates that do not apply them are not reported.
     """
-    features, slices = Features.of(gates), informers.lister(ResourceSlice)
-    if not features.taint_rules or not queue.hints.resources().get(RESOURCE_SLICE, 0) & ActionType.UPDATE:
+    if not queue.hints.resources().get(RESOURCE_SLICE, 0) & ActionType.UPDATE:
         return
-    rules, event = informers.lister(DeviceTaintRule), ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
+    rules, slices = informers.lister(DeviceTaintRule), informers.lister(ResourceSlice)
+    event = ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
 
     def change(old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        features = dra.claim_requests.Features.of(gates)
+        if not features.taint_rules:
+            return
         others = [
             listed_rule
             for listed_rule in rules.list()
             if listed_rule.name != (old or new or listed_rule).name
         ]
         published = slices.list()
-        versions = [tainted(published, [*others, rule] if rule else others, features) for rule in (old, new)]
+        versions = [
+            dra.device_state.tainted(published, [*others, rule] if rule else others, features)
+            for rule in (old, new)
+        ]
         for before, after in zip(*versions, strict=True):
             if before != after:
                 queue.move_all(event, [Notice(before, after)])
@@ -664,7 +673,9 @@ def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[
         for kind in GROUPS:
             informers.informer(kind).add_event_handler(TreeHandler(queue, handle.shared(PodGroups)))
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
-    lost = handle.shared(LostUses) if handle.release.replaced_nodes_lose_claims else None
+    lost = (
+        handle.shared(storage.volumes_in_use.LostUses) if handle.release.replaced_nodes_lose_claims else None
+    )
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
     if handle.feature_gates["DRAExtendedResource"]:
         handle.shared(ResourceClasses.of)  # before the queue learns of classes

@@ -25,7 +25,7 @@ from moorage.store.pod_binding import why_unreadable
 
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
-from ..devices.extended_resources import ResourceClasses
+from ..devices.resource_classes import ResourceClasses
 from ..framework.configuration import groups_pods
 from ..framework.events import ASSIGNED_POD_DELETE
 from ..framework.group_index import PodGroups
@@ -37,7 +37,6 @@ from ..framework.run_plugins import Target
 from ..framework.waiting_pods import PodNominator
 from ..plugins.queue_and_groups import SchedulingGates
 from ..queue import QueueSettings, SchedulingQueue
-from ..volume.volumes_in_use import LostUses
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, make_handle
 from .cycle.node_search import Batching
@@ -688,7 +687,7 @@ class SharedPluginData:
 
 def _copied_of(data: object) -> list[Any]:
     """Return what a copy takes over of shared data: its parts with a state of their own, or all of it."""
-    return [data] if isinstance(data, LostUses) else _parts_of(data)
+    return [data] if getattr(data, "is_copied_whole", False) else _parts_of(data)
 
 
 def _parts_of(data: object) -> list[Any]:

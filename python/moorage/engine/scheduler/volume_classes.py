@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,22 +16,24 @@ from moorage.kube import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import group_of
 
+from .. import volume as storage
 from ..framework.in_tree_plugins import NO_RESOURCES, VolumesOfBatch
 from ..framework.nodes_view import NodesView
 from ..framework.profile import Profile
 from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from ..plugins.volume_binding import VolumeBinding
 from ..plugins.volume_restrictions_and_zone import IN_USE, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
-from ..volume.claims import BIND_COMPLETED, VolumeError
-from ..volume.volumes_in_use import VolumesInUse
 from .cycle.engine import Engine
 from .cycle.results import Decision
+
+if TYPE_CHECKING:
+    from ..volume.volumes_in_use import VolumesInUse
+
 
 Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
 """See `VolumeClasses.__call__`."""
 MOST = 1 << 16
 """The number of descriptions whose needs are kept."""
-NAMES = BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
 Needs = tuple[Hashable, ...]
 """What each plugin about volumes needs of a node."""
 
@@ -128,7 +130,7 @@ class VolumeClasses:
         if not any(needs):
             return pod_class, [], 0, None
         if self._in_use is None and pod.spec.volumes:
-            self._in_use = engine.handle.derived(VolumesInUse.of)
+            self._in_use = engine.handle.derived(storage.volumes_in_use.VolumesInUse.of)
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
@@ -208,14 +210,18 @@ class VolumeClasses:
         sources = None if binding is None else binding.sources
         if sources is None:
             return None
-        informers, in_use = engine.handle.informers, engine.handle.derived(VolumesInUse.of)
+        informers, in_use = (
+            engine.handle.informers,
+            engine.handle.derived(storage.volumes_in_use.VolumesInUse.of),
+        )
         readers = (
             informers.informer(PersistentVolumeClaim).indexer.reader(),
             informers.informer(PersistentVolume).indexer.reader(),
             sources.pvc_cache.reader(),
             sources.pv_cache.reader(),
         )
-        return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
+        names = storage.claims.BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
+        return BoundClaims(readers, names, in_use, self._batch, limited.attached is not None)
 
     def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Memory) -> Needs | None:
         """Return the needs of a pod, which are those of an earlier pod with its class and description; None
@@ -248,5 +254,7 @@ class VolumeClasses:
         self._batch.claiming.pop(self._batch.at, None)
         self._batch.allocated.update(dict.fromkeys(claim_keys(pod), -1))
         exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
-        with suppress(VolumeError):  # no node suits such a pod
-            exclusive.update(engine.handle.derived(VolumesInUse.of).attached.volumes_of_new_pod(pod))
+        with suppress(storage.claims.VolumeError):  # no node suits such a pod
+            exclusive.update(
+                engine.handle.derived(storage.volumes_in_use.VolumesInUse.of).attached.volumes_of_new_pod(pod)
+            )

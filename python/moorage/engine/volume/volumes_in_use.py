@@ -175,6 +175,8 @@ class LostUses:
         on those that were gone then.
     """
 
+    is_copied_whole = True  # by a fork of the scheduler, as nothing can derive it anew
+
     def __init__(self, handle: FrameworkHandle) -> None:
         self._handle = handle
         self.uses: dict[str, int] = {}

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_spec import bound
-from moorage.engine.devices.device_state import DeviceCycleState
 from moorage.engine.framework.extension_points import PreFilterRun, StatusError, note_refused, permitted
 from moorage.engine.framework.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
 from moorage.engine.framework.run_plugins import Target
@@ -35,6 +35,9 @@ from .extended_search import ExtendedSearch, bind_by_extender
 from .node_search import NO_ROWS
 from .results import Decision, Failure, after_binding
 from .status_writes import not_scheduled, patch_pod
+
+if TYPE_CHECKING:
+    from moorage.engine.devices.device_state import DeviceCycleState
 
 Order = Callable[[], list[str]]
 """Returns the node names in list order."""

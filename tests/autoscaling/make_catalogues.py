@@ -27,6 +27,7 @@ Json = dict[str, Any]
 FOLDER = Path("python/moorage/autoscalers/providers/catalogues")
 GPUS = {"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
 LABEL = "karpenter.k8s.aws/instance-"
+AZURE_LINUX = {"azurelinux", "azurelinux3"}
 USUAL_ADDRESSES = 50
 """IPv4 addresses of an interface of the types of which the list has no limits: they are all large."""
 
@@ -223,6 +224,9 @@ def azure(folder: Path) -> Json:
             if place.get("availabilityZoneMappings")
         },
         "gpus": {name: of_size["gpu"] for name, of_size in sorted(gpus.items())},
+        "ubuntu_only": [
+            name for name, of_size in sorted(gpus.items()) if not AZURE_LINUX.intersection(of_size["os"])
+        ],
     }
 
 

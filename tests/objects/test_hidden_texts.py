@@ -14,7 +14,16 @@ from tests.doors.kube import _KINDS, Struct, hide, unknown_fields
 from moorage.kube import Object, decode_object, dump
 
 LIST = Path(__file__).with_name("dumped_texts.txt")
-OF_NODES = ("amiFamily", "context", "instanceProfile", "role", "tags", "userData")
+OF_NODES = (
+    "amiFamily",
+    "context",
+    "instanceProfile",
+    "metadata",
+    "role",
+    "serviceAccount",
+    "tags",
+    "userData",
+)
 
 
 class Marked:
@@ -74,8 +83,8 @@ class Marked:
         """Make an object of a kind."""
         names = {"apiVersion": kind().api_version, "kind": kind.__name__}
         made = self.struct(kind, unknown_fields.struct_of(kind.__name__, kind().api_version)) | names
-        if kind.__name__ == "EC2NodeClass":
-            made["spec"] = {field: self.word(f"EC2NodeClassSpec.{field}") for field in OF_NODES}
+        if kind.__name__.endswith("NodeClass"):
+            made["spec"] = {field: self.word(f"{kind.__name__}Spec.{field}") for field in OF_NODES}
         if kind.__name__ == "ControllerRevision":
             owner = {"kind": "DaemonSet", "name": "d", "controller": True}
             made["metadata"]["ownerReferences"] = [owner]

@@ -28,11 +28,13 @@ from .model.admission_policies import (
 )
 from .model.admission_policies import ValidatingAdmissionPolicySpec as ValidatingAdmissionPolicySpec
 from .model.admission_policies import Validation as Validation
+from .model.autoscaling import AKSNodeClass as AKSNodeClass
 from .model.autoscaling import Budget as Budget
 from .model.autoscaling import ContainerResourcePolicy as ContainerResourcePolicy
 from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference
 from .model.autoscaling import Disruption as Disruption
 from .model.autoscaling import EC2NodeClass as EC2NodeClass
+from .model.autoscaling import GCENodeClass as GCENodeClass
 from .model.autoscaling import HorizontalPodAutoscaler as HorizontalPodAutoscaler
 from .model.autoscaling import HorizontalPodAutoscalerSpec as HorizontalPodAutoscalerSpec
 from .model.autoscaling import MetricSpec as MetricSpec

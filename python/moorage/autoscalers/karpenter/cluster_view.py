@@ -19,7 +19,6 @@ from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import (
     CSINode,
     DaemonSet,
-    EC2NodeClass,
     Namespace,
     Node,
     NodeClaim,
@@ -35,6 +34,7 @@ from moorage.kube import (
     StatefulSet,
     StorageClass,
 )
+from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.workloads.disruption import BudgetSelectors
 
@@ -77,7 +77,7 @@ _NAMES = attrgetter("metadata.namespace", "metadata.name")
 KINDS: tuple[type[Object], ...] = (
     *(NodePool, NodeClaim, Node, Pod, DaemonSet, Namespace, CSINode, Service, PodDisruptionBudget),
     *(PersistentVolume, PersistentVolumeClaim, StorageClass, ReplicaSet, ReplicationController, StatefulSet),
-    EC2NodeClass,
+    *NODE_CLASSES,
 )
 """The kinds that a pass reads."""
 
@@ -98,6 +98,9 @@ class ClusterObjects:
 
     def by_key(self, kind: type[K]) -> dict[str, K]:
         return {each.key: each for each in self.list(kind)}
+
+    def node_classes(self) -> tuple[ProviderNodeClass, ...]:
+        return tuple([each for kind in NODE_CLASSES for each in self.list(kind)])
 
     def storage(self) -> Storage:
         classes = {storage_class.name: storage_class for storage_class in self.list(StorageClass)}

@@ -15,9 +15,10 @@ from math import inf
 from msgspec import Struct
 
 from moorage._core.provision.label_requirements import go_integer
-from moorage.kube import EC2NodeClass, Node, NodeClaim, NodePool, Pod
+from moorage.kube import Node, NodeClaim, NodePool, Pod
 from moorage.kube.admission.rules.job_rules import parse_schedule
 from moorage.kube.go_texts import parse_duration
+from moorage.kube.model.autoscaling import ProviderNodeClass
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import share
 from moorage.kube.workloads.ownership import is_active
@@ -44,7 +45,6 @@ from .type_columns import KnownType
 # Rules: Karpenter v1.15.0, pkg/controllers/nodeclaim/disruption/consolidation.go and drift.go.
 
 HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
-CLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
 _OF_CORE = ("NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "")
 """Reasons that Karpenter finds out anew; others come from its provider."""
 
@@ -110,7 +110,7 @@ def drifted_since(view: ClusterView, pool: NodePool, state: StateNode, now: floa
     claim = state.claim
     assert claim is not None
     is_old = now > state.offered_until
-    types, classes = view.situation.types.get(pool.name), view.objects.list(EC2NodeClass)
+    types, classes = view.situation.types.get(pool.name), view.objects.node_classes()
     parts = pool, types, classes, is_old
     if not state.kept("drift", parts, lambda: _has_drifted(view, pool, claim, is_old)):
         return None
@@ -142,18 +142,18 @@ def _drift_of_provider(view: ClusterView, pool: NodePool, claim: NodeClaim) -> s
 
     What it compares besides, such as images and subnets, is known only to it.
     """
-    name = pool.spec.template.spec.node_class_ref.name
-    node_class = next(
-        (node_class for node_class in view.objects.list(EC2NodeClass) if node_class.name == name), None
-    )
-    if node_class is not None and _has_other_hash(claim, node_class, CLASS_HASH, f"{CLASS_HASH}-version"):
-        return "NodeClassDrift"
+    reference = pool.spec.template.spec.node_class_ref
+    for each in view.objects.node_classes():
+        key = f"{reference.group}/{each.kind.lower()}-hash"
+        is_own = (each.kind, each.name) == (reference.kind, reference.name)
+        if is_own and _has_other_hash(claim, each, key, f"{key}-version"):
+            return "NodeClassDrift"
     drifted = condition(claim, "Drifted")
     is_told = drifted is not None and drifted.status == "True" and drifted.reason not in _OF_CORE
     return drifted.reason if drifted is not None and is_told else ""
 
 
-def _has_other_hash(claim: NodeClaim, of: NodePool | EC2NodeClass, name: str, version: str) -> bool:
+def _has_other_hash(claim: NodeClaim, of: NodePool | ProviderNodeClass, name: str, version: str) -> bool:
     """Whether a claim was made of another template, as far as hashes of the same version tell."""
     mine, theirs = claim.metadata.annotations, of.metadata.annotations
     is_known = all(key in notes for key in (name, version) for notes in (mine, theirs))

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from moorage.kube import Condition, EC2NodeClass, NodePool
+from moorage.kube import Condition, NodePool
 from moorage.kube.apiserver.decode import decode
+from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
 from moorage.store import ObjectClient
 
-from ..providers.aws.ec2_instance_types import DOMAIN
 from .cluster_view import ClusterView, NoPoolsError, Removal
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
@@ -73,32 +73,30 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 def stored_pools(client: ObjectClient) -> list[NodePool]:
-    """Return the pools of a cluster. Those whose EC2NodeClass is there and not ready are not ready either,
+    """Return the pools of a cluster. Those whose node class is there and not ready are not ready either,
     whatever they say: Karpenter looks again."""
-    classes: dict[str, EC2NodeClass] = {
-        node_class.name: node_class for node_class in client.list(EC2NodeClass)[0]
+    classes: dict[tuple[str, str], ProviderNodeClass] = {
+        (each.kind, each.name): each for kind in NODE_CLASSES for each in client.list(kind)[0]
     }
     return [_with_state(pool, classes) for pool in client.list(NodePool)[0]]
 
 
-def _with_state(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> NodePool:
+def _with_state(pool: NodePool, classes: Mapping[tuple[str, str], ProviderNodeClass]) -> NodePool:
     reference = pool.spec.template.spec.node_class_ref
-    node_class = classes.get(reference.name) if reference.group == DOMAIN else None
+    node_class = classes.get((reference.kind, reference.name))
     if node_class is None or not (why := _why_unready(node_class)):
         return pool
     own = {condition.type: condition for condition in pool.status.conditions}
     unready = {
         "ValidationSucceeded": own.get("ValidationSucceeded", Condition("ValidationSucceeded", "True")),
-        "NodeClassReady": Condition(
-            "NodeClassReady", "False", message=f"EC2NodeClass {node_class.name}: {why}"
-        ),
+        "NodeClassReady": Condition("NodeClassReady", "False", message=f"{node_class.full_name}: {why}"),
         "Ready": Condition("Ready", "False"),
     }
     status = replace(pool.status, conditions=tuple((own | unready).values()))
     return replace(pool, status=status)
 
 
-def _why_unready(node_class: EC2NodeClass) -> str:
+def _why_unready(node_class: ProviderNodeClass) -> str:
     """Why a node class is not ready, in the words of its conditions; "" if it is, or nothing says."""
     if node_class.metadata.deletion_timestamp is not None:
         return "it is being deleted"

@@ -2,7 +2,7 @@
 ``az vm list-skus -o json`` prints.
 
 Rules: karpenter-provider-azure 352646f5, pkg/providers/instancetype, pkg/providers/pricing and
-pkg/utils/supported-gpus.yaml. AKSNodeClasses are not read.
+pkg/utils/supported-gpus.yaml.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, examples, located, number_of
+from moorage.kube.apiserver.decode import decode
 
 from ..hourly_cost import UNKNOWN
 from .catalogues import read_catalogue
@@ -120,6 +121,60 @@ class _Sku(_SkuPart, frozen=True):
         return sorted({*(self.place.zones or ())} - closed)
 
 
+class _Enabled(_SkuPart, frozen=True):
+    enabled: bool = False
+
+
+class _Gpu(_SkuPart, frozen=True):
+    mode: str = "Driver"
+
+
+class _TrustedLaunch(_SkuPart, frozen=True):
+    vtpm: bool = False
+    secure_boot: bool = False
+
+
+class _Security(_SkuPart, frozen=True):
+    encryption_at_host: bool = False
+    trusted_launch: _TrustedLaunch = _TrustedLaunch()
+
+
+class _AksSpec(_SkuPart, frozen=True):
+    """What the spec of an AKSNodeClass says of its nodes, in so far as it changes which sizes they can be and
+    what fits. Settings of the kubelet do not.
+
+    Attributes
+    ----------
+    image_family : str
+        "" for a node class that is not known.
+    """
+
+    image_family: str = ""
+    max_pods: int = AZURE.pods
+    os_disk_gb: int = msgspec.field(default=128, name="osDiskSizeGB")
+    fips_mode: str = ""
+    gpu: _Gpu = _Gpu()
+    security: _Security = _Security()
+    artifact_streaming: _Enabled = _Enabled()
+
+    def takes(self, machine: _Machine) -> bool:
+        """Whether its nodes can be of a size."""
+        values, launch = machine.values, self.security.trusted_launch
+        is_open = "V2" in values.get("HyperVGenerations", "V2") and not _is(values, "TrustedLaunchDisabled")
+        is_arm = values.get("CpuArchitectureType") == "Arm64"
+        name = machine.name.lower().removesuffix("_promo")
+        return (
+            not (self.gpu.mode == "Driver" and catalogue().gpus.get(name, "nvidia") != "nvidia")
+            and not (self.image_family == _AZURE_LINUX and name in catalogue().ubuntu_only)
+            and not (self.security.encryption_at_host and not _is(values, "EncryptionAtHostSupported"))
+            and not ((launch.vtpm or launch.secure_boot) and not is_open)
+            and not (self.artifact_streaming.enabled and is_arm)
+        )
+
+
+_AZURE_LINUX = "AzureLinux"
+
+
 class _Machine(NamedTuple):
     """A size: its name in parts, its numbers, what it can, who made its GPUs ("" without any), and the zones
     in which it is sold."""
@@ -136,12 +191,14 @@ class _Machine(NamedTuple):
 
 class _Sizes(msgspec.Struct, frozen=True):
     """Sizes with vCPUs, MiB, GPUs and architecture; prices on demand in their order by region, 0 for none;
-    zones of regions that have some; and who made the GPUs of sizes that nodes can have."""
+    zones of regions that have some; who made the GPUs of sizes that nodes can have, and which of these sizes
+    AzureLinux does not know."""
 
     sizes: tuple[tuple[str, int, int, int, str], ...]
     prices: dict[str, tuple[float, ...]]
     zones: dict[str, tuple[str, ...]]
     gpus: dict[str, str]
+    ubuntu_only: frozenset[str]
 
 
 @cache
@@ -165,7 +222,7 @@ def zones_of(region: str) -> list[str]:
 
 def types_of(region: str, zones: Collection[str]) -> ListedTypes:
     """Return the sizes that a region has a price for, in some zones: no public table says in which each is
-    sold, and what its disks are."""
+    sold, what its disks are, and whether its host encrypts."""
     prices, own = prices_of(region), [zone.rpartition("-")[2] for zone in sorted(zones)]
     machines = []
     for name, cpu, mib, gpus, architecture in catalogue().sizes:
@@ -176,22 +233,28 @@ def types_of(region: str, zones: Collection[str]) -> ListedTypes:
             "AcceleratedNetworkingEnabled": True,
             "PremiumIO": "s" in size["features"],
             "LowPriorityCapable": size["family"] != _BURSTABLE,
+            "EncryptionAtHostSupported": True,
         }
         values = {key: str(value) for key, value in can.items()}
         values["CpuArchitectureType"] = "Arm64" if architecture == "arm64" else "x64"
         machines.append(_Machine(name, size, cpu, mib / 1024, gpus, values, _maker(name, gpus), own))
-    types = [_type(each, region) for each in machines if _is_usable(each)]
-    source = (
-        f"azure {region}, {DATE}{_elsewhere(region)}; all sizes taken to be sold in all zones; {_ASSUMED}"
-    )
-    return ListedTypes(GROUP, tuple(types), source)
+    about = f"{DATE}{_elsewhere(region)}; all sizes taken to be sold in all zones"
+    return _listed([each for each in machines if _is_usable(each)], region, about)
 
 
 def _elsewhere(region: str) -> str:
     return "" if region in catalogue().prices else f", those of {_DEFAULT_REGION}"
 
 
-_ASSUMED = "OS disks of 128 GB assumed"
+def _listed(machines: Sequence[_Machine], region: str, about: str) -> ListedTypes:
+    def of_spec(spec: bytes | None) -> Sequence[InstanceType]:
+        node_class = _AksSpec()
+        if spec is not None:
+            node_class = decode({"imageFamily": "Ubuntu"} | msgspec.json.decode(spec), _AksSpec)
+        return [_type(machine, node_class, region) for machine in machines if node_class.takes(machine)]
+
+    assumed = f"OS disks of {_AksSpec().os_disk_gb} GB assumed"
+    return ListedTypes(GROUP, cache(of_spec), f"azure {region}, {about}", assumed)
 
 
 def read_sizes(items: Sequence[object]) -> ListedTypes:
@@ -212,12 +275,11 @@ def read_sizes(items: Sequence[object]) -> ListedTypes:
     usable = [each for each in machines if _is_usable(each)]
     if not usable:
         raise InputError(f"has no size that nodes of {region} can be")
-    parts = [f"azure {region}, {number_of(len(usable), 'size', 'sizes')} of {COMMAND.rpartition(' -o')[0]}"]
+    parts = [f"{number_of(len(usable), 'size', 'sizes')} of {COMMAND.rpartition(' -o')[0]}"]
     parts.append(f"prices of {DATE}{_elsewhere(region)}")
     if unknown:
         parts.append(f"left out, as AKS does not know their GPUs: {examples(unknown, 3)}")
-    parts.append(_ASSUMED)
-    return ListedTypes(GROUP, tuple([_type(each, region) for each in usable]), "; ".join(parts))
+    return _listed(usable, region, "; ".join(parts))
 
 
 def _machine(sku: _Sku) -> _Machine | None:
@@ -253,13 +315,13 @@ def _number(values: Mapping[str, str], name: str) -> float:
         raise InputError("must be a number", path=f"capabilities[{name}]") from None
 
 
-def _type(machine: _Machine, region: str) -> InstanceType:
+def _type(machine: _Machine, node_class: _AksSpec, region: str) -> InstanceType:
     memory = int(machine.gib) * GIB
     capacity = {
         "cpu": machine.cpu,
         "memory": memory - ceil(memory * AZURE.unseen),
-        "ephemeral-storage": 128 * _GB,
-        "pods": AZURE.pods,
+        "ephemeral-storage": node_class.os_disk_gb * _GB,
+        "pods": node_class.max_pods,
         "nvidia.com/gpu": machine.gpus if machine.maker == "nvidia" else 0,
         "amd.com/gpu": machine.gpus if machine.maker == "amd" else 0,
     }
@@ -271,7 +333,7 @@ def _type(machine: _Machine, region: str) -> InstanceType:
         machine.name,
         {name: Quantity(str(amount)) for name, amount in capacity.items()},
         tuple(_offerings(machine, region)),
-        requirements(_labels(machine, region)),
+        requirements(_labels(machine, region) | _image_labels(node_class)),
         (kept, AZURE.eviction),
     )
 
@@ -290,8 +352,17 @@ def _offerings(machine: _Machine, region: str) -> Iterator[Offering]:
             yield Offering(zone, kind, price, requirements=requirements(labels), is_bound=bound)
 
 
+def _image_labels(node_class: _AksSpec) -> dict[str, Sequence[object]]:
+    """The labels of an image, where the node class is known."""
+    family = node_class.image_family
+    if not family:
+        return {}
+    fips = ["true"] if node_class.fips_mode == "FIPS" else []
+    return {f"{_AKS}/os-sku": ["Ubuntu" if "Ubuntu" in family else family], f"{_AKS}/fips_enabled": fips}
+
+
 def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
-    """The labels of a type; os-sku, cluster and FIPS are not known."""
+    """The labels of a type; that of the cluster is not known."""
     size, values = machine.size, machine.values
     version, mib = size["version"], int(machine.gib * 1024)
     series = f"{size['family']}{size['subfamily']}{size['features']}" + (f"_v{version}" if version else "")

@@ -2,7 +2,6 @@
 what ``gcloud compute machine-types list --format json`` prints.
 
 Rules: karpenter-provider-gcp 417f047b, pkg/providers/instancetype, pkg/providers/pricing and pkg/utils.
-GCENodeClasses are not read.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import floor
 
 import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, number_of
+from moorage.kube.apiserver.decode import decode
 
 from ..hourly_cost import UNKNOWN
 from .catalogues import read_catalogue
@@ -27,8 +28,9 @@ from .instance_type import (
     only_region,
     read_items,
     requirements,
+    total,
 )
-from .kept_by_kubelet import GCP, MIB
+from .kept_by_kubelet import GCP, GIB, MIB, KubeletSettings
 from .known_labels import DISK_TYPE, DISK_TYPES, GKE_ACCELERATOR
 
 GROUP = "karpenter.k8s.gcp"
@@ -83,6 +85,19 @@ class _MachineType(_MachinePart, frozen=True):
         return self.name.partition("-")[0]
 
 
+class _Disk(_MachinePart, frozen=True):
+    size: int = msgspec.field(default=0, name="sizeGiB")
+    category: str = ""
+    boot: bool = False
+
+
+class _GceSpec(_MachinePart, frozen=True):
+    """What the spec of a GCENodeClass says of its nodes, in so far as it changes what fits."""
+
+    disks: tuple[_Disk, ...] = ()
+    kubelet_configuration: KubeletSettings = KubeletSettings()
+
+
 class _MachineTypes(_MachinePart, frozen=True):
     """Types by name; which of them a zone has, each a digit; prices on demand and of spot by region, 0 for
     none; and which disks a family takes."""
@@ -117,12 +132,12 @@ def types_of(region: str, zones: Collection[str]) -> ListedTypes:
     """Return the types that zones of a region have."""
     known = catalogue()
     prices, sold = prices_of(region), {zone: known.zones.get(zone, "") for zone in sorted(zones)}
-    types = []
+    machines = []
     for at, machine in enumerate(known.types):
         of_type = [zone for zone, digits in sold.items() if digits[at : at + 1] == "1"]
         if of_type and machine.name in prices:
-            types.append(_type(machine, region, of_type))
-    return ListedTypes(GROUP, tuple(types), f"gcp {region}, {DATE}; {_assumed(types)}{_NEWER}")
+            machines.append((machine, of_type))
+    return _listed(machines, region, f"{DATE}{_NEWER}")
 
 
 def read_machine_types(items: Sequence[object]) -> ListedTypes:
@@ -147,45 +162,61 @@ def read_machine_types(items: Sequence[object]) -> ListedTypes:
     by_name = {
         machine.name: machine for machine in machines if machine.guest_cpus > 0 and machine.memory_mb > 0
     }
-    types = [_type(each, region, sorted(zones[name])) for name, each in sorted(by_name.items())]
-    about = f"{number_of(len(types), 'type', 'types')} of {COMMAND.rpartition(' --')[0]}"
+    about = f"{number_of(len(by_name), 'type', 'types')} of {COMMAND.rpartition(' --')[0]}"
     about += f"; prices of {DATE}" if region in catalogue().prices else ""
-    return ListedTypes(GROUP, tuple(types), f"gcp {region}, {about}; {_assumed(types)}")
+    return _listed([(each, sorted(zones[name])) for name, each in sorted(by_name.items())], region, about)
 
 
 _NEWER = "; types newer than 2023 taken to be in all zones of the region"
 
 
-def _assumed(types: Iterable[InstanceType]) -> str:
-    """What is not known of types, or is otherwise than one would think."""
+def _listed(machines: Sequence[tuple[_MachineType, Sequence[str]]], region: str, about: str) -> ListedTypes:
+    """Machines with their zones, and what is otherwise than one would think."""
     counted = "; of several GPUs of a type the provider counts one"
-    counted *= any(kind.shown is not None for kind in types)
-    return f"boot disks of {_BOOT_DISK_GIB} GiB assumed{counted}"
+    counted *= any(_cards(machine) > len(machine.accelerators) for machine, _ in machines)
+
+    def of_spec(spec: bytes | None) -> Sequence[InstanceType]:
+        node_class = decode(msgspec.json.decode(spec or b"{}"), _GceSpec)
+        if isinstance(node_class.kubelet_configuration.max_pods, str):
+            raise InputError("expected integer, got string", path="spec.kubeletConfiguration.maxPods")
+        return [_type(machine, node_class, region, zones) for machine, zones in machines]
+
+    assumed = f"boot disks of {_BOOT_DISK_GIB} GiB assumed"
+    return ListedTypes(GROUP, cache(of_spec), f"gcp {region}, {about}{counted}", assumed)
 
 
-def _type(machine: _MachineType, region: str, zones: Sequence[str]) -> InstanceType:
+def _cards(machine: _MachineType) -> int:
+    return sum(accelerator.guest_accelerator_count for accelerator in machine.accelerators)
+
+
+def _type(machine: _MachineType, node_class: _GceSpec, region: str, zones: Sequence[str]) -> InstanceType:
     """A type as the provider has it, which counts the entries of the list of accelerators, not the cards: of
     several cards it believes one, and nodes have them all."""
-    memory, mib = machine.memory_mb * MIB, machine.memory_mb
-    disk, kept_of_disk, evicted = _storage(machine)
-    cards = sum(accelerator.guest_accelerator_count for accelerator in machine.accelerators)
+    sold, mib, kubelet = machine.memory_mb * MIB, machine.memory_mb, node_class.kubelet_configuration
+    disk, kept_of_disk, evicted = _storage(machine, node_class)
+    memory, cards = sold - int(sold * GCP.unseen), _cards(machine)
+    pods = GCP.pods if kubelet.max_pods is None else int(kubelet.max_pods)
+    pods = min(pods, (kubelet.pods_per_core or pods) * machine.guest_cpus)
     capacity = {
         "cpu": Quantity(str(machine.guest_cpus)),
-        "memory": Quantity(str(memory - int(memory * GCP.unseen))),
+        "memory": Quantity(str(memory)),
         "ephemeral-storage": Quantity(f"{disk}Gi"),
-        "pods": Quantity(str(GCP.pods)),
+        "pods": Quantity(str(pods)),
         _GPU: Quantity(str(len(machine.accelerators))),
     }
     kept_cpu = 1060 if machine.name in _SHARED else GCP.cpu.of(machine.guest_cpus * 1000)
-    overhead = (
-        {
-            "cpu": Quantity(f"{kept_cpu}m"),
-            "memory": Quantity(f"{255 if mib <= 1024 else GCP.memory.of(mib)}Mi"),
-            "ephemeral-storage": Quantity(f"{kept_of_disk}Gi"),
-        },
-        GCP.system,
-        {**GCP.eviction, "ephemeral-storage": Quantity(f"{evicted}Gi")},
+    kept = {
+        "cpu": Quantity(f"{kept_cpu}m"),
+        "memory": Quantity(f"{255 if mib <= 1024 else GCP.memory.of(mib)}Mi"),
+        "ephemeral-storage": Quantity(f"{kept_of_disk}Gi"),
+    }
+    of_kubelet, of_system = (
+        {name: Quantity(str(amount)) for name, amount in given.items()}
+        for given in (kubelet.kube_reserved, kubelet.system_reserved)
     )
+    thresholds = {**GCP.eviction, "ephemeral-storage": Quantity(f"{evicted}Gi")}
+    thresholds |= kubelet.evicted(memory, disk * GIB, lambda capacity, percent: capacity * percent / 100)
+    overhead = kept | of_kubelet, total((GCP.system, of_system)), thresholds
     machine_type = InstanceType(
         machine.name,
         capacity,
@@ -201,15 +232,19 @@ def _type(machine: _MachineType, region: str, zones: Sequence[str]) -> InstanceT
     )
 
 
-def _storage(machine: _MachineType) -> tuple[int, int, int]:
+def _storage(machine: _MachineType, node_class: _GceSpec) -> tuple[int, int, int]:
     """GiB for pods, of which the kubelet keeps so many, and so many for evictions: of the local SSDs that
-    come with the type, else of the boot disk."""
-    count = machine.bundled_local_ssds.partition_count
-    if count > 0:
-        size = _SSD_GIB.get(machine.name, count * _PARTITION_GIB.get(machine.family, 375))
+    the node class names or, if it names no disk, come with the type; else of the boot disk."""
+    count, boot = machine.bundled_local_ssds.partition_count, _BOOT_DISK_GIB
+    size = _SSD_GIB.get(machine.name, count * _PARTITION_GIB.get(machine.family, 375))
+    if node_class.disks:
+        local = [disk.size for disk in node_class.disks if disk.category == "local-ssd" and not disk.boot]
+        count, size = len(local), sum(local)
+        boot = [boot, *(disk.size for disk in node_class.disks if disk.boot)][-1]
+    if size > 0:
         return size, {1: 50, 2: 75}.get(count, 100), size // 10
-    kept = min(round(_BOOT_DISK_GIB * 0.5), round(_BOOT_DISK_GIB * 0.35 + 6), 100)
-    return _BOOT_DISK_GIB, kept, _BOOT_DISK_GIB // 10
+    kept = min(floor(boot * 0.5 + 0.5), floor(boot * 0.35 + 6 + 0.5), 100)
+    return boot, kept, boot // 10
 
 
 def _offerings(name: str, region: str, zones: Iterable[str]) -> Iterator[Offering]:

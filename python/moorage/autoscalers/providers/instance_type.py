@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
@@ -357,13 +357,27 @@ class ListedTypes:
     ----------
     group : str
         The API group of the provider's node classes.
+    of_spec : callable
+        Makes the types of the spec of a node class, as JSON; of a usual one for None.
     source : str
         Of what the types are, and what is not known of them.
+    assumed : str
+        Of a node class that is not in the input.
     """
 
     group: str
-    types: Sequence[InstanceType]
+    of_spec: Callable[[bytes | None], Sequence[InstanceType]]
     source: str
+    assumed: str
+
+    @property
+    def types(self) -> Sequence[InstanceType]:
+        """Those of a usual node class."""
+        return self.of_spec(None)
+
+    def at(self, prices: Callable[[Iterable[InstanceType]], list[InstanceType]]) -> ListedTypes:
+        """Return the types with other prices."""
+        return replace(self, of_spec=cache(lambda spec: prices(self.of_spec(spec))))
 
 
 def read_items(items: Sequence[object], kind: type[T], command: str) -> list[T]:

@@ -6,9 +6,11 @@ number of pods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import inf
+from collections.abc import Callable, Mapping
+from math import ceil, inf
 from typing import NamedTuple
+
+import msgspec
 
 from moorage._core.base.quantity import Quantity
 
@@ -61,6 +63,29 @@ class Kept(NamedTuple):
     eviction: Mapping[str, Quantity]
     unseen: float
     pods: int
+
+
+class KubeletSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """What node classes say of the kubelet; texts that are no quantities are expressions of CEL."""
+
+    max_pods: int | str | None = None
+    pods_per_core: int | None = None
+    system_reserved: dict[str, str | int | float] = {}
+    kube_reserved: dict[str, str | int | float] = {}
+    eviction_hard: dict[str, str] = {}
+
+    def evicted(
+        self, memory: int, storage: int, part: Callable[[float, float], float]
+    ) -> dict[str, Quantity]:
+        """Return the thresholds of evictions that are set: amounts, or percentages of what there is, of which
+        `part` makes amounts."""
+        amounts = {}
+        signals = ("memory.available", "memory", memory), ("nodefs.available", "ephemeral-storage", storage)
+        for signal, resource, capacity in signals:
+            if (text := self.eviction_hard.get(signal)) is not None:
+                share = ceil(part(float(capacity), float(text[:-1]))) if text.endswith("%") else text
+                amounts[resource] = Quantity(str(share))
+        return amounts
 
 
 _CPU = ShareRanges(((1000, 0.06), (2000, 0.01), (4000, 0.005), (inf, 0.0025)))

@@ -11,13 +11,15 @@ from itertools import chain
 from math import ceil
 from typing import NamedTuple
 
+import msgspec
+
 from moorage._core.base.quantity import Quantity
 from moorage._core.provision.label_requirements import Vocabulary
 from moorage.cluster.amounts import compared
 from moorage.cluster.requirements import whole
-from moorage.errors import InputError, examples, first_of, number_of
-from moorage.kube import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
-from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.errors import InputError, examples, first_of, located, number_of
+from moorage.kube import Node, NodeOverlay, NodePool, Object, PersistentVolume
+from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
 from moorage.kube.model.node import REGION
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
@@ -25,7 +27,7 @@ from moorage.store import ObjectClient
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
 from . import azure, gcp
 from .aws.ec2_answers import NO_ANSWERS, catalogue
-from .aws.ec2_instance_types import AUTO_MODE_DOMAIN, NOT_LAUNCHED
+from .aws.ec2_instance_types import AUTO_MODE_DOMAIN, DOMAIN, NOT_LAUNCHED
 from .aws.node_class import DEFAULTS, ProviderOptions
 from .aws.region_types import allows_spot, asked_zones, aws_types, has_node_class
 from .instance_type import (
@@ -269,7 +271,7 @@ Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | Provided
 def pool_types(
     types: Types | None,
     pools: Sequence[NodePool],
-    node_classes: Iterable[EC2NodeClass],
+    node_classes: Sequence[ProviderNodeClass],
     nodes: Sequence[Node],
     zones: frozenset[str] = frozenset(),
     flags: ProviderOptions = DEFAULTS,
@@ -301,7 +303,7 @@ def pool_types(
         left, names = unknown_names(pool, of_pool)
         counts += [f"{left} of {names} that NodePool {pool.name} names known"] * (left < names)
         notes += [*not_launched(pool, of_pool), *unknown_labels(pool, of_pool)]
-    unread = [pool for pool in pools if not (known.source and has_node_class(pool))]
+    unread = [pool for pool in pools if not (known.source and _group(pool) in _READ)]
     notes += [*unread_classes(unread), *size_notes(known.by_pool, nodes)]
     return known._replace(source=", ".join(counts) if known.source else "", notes=tuple(notes))
 
@@ -327,7 +329,7 @@ def _given_types(
 def _provided_types(
     types: ProvidedTypes | None,
     pools: Sequence[NodePool],
-    node_classes: Iterable[EC2NodeClass],
+    node_classes: Sequence[ProviderNodeClass],
     nodes: Sequence[Node],
     zones: frozenset[str],
     flags: ProviderOptions,
@@ -341,7 +343,7 @@ def _provided_types(
         return PoolTypes({}, "", NOTHING, sources=sources, own_prices=own_prices)
     there, by_pool, parts = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]](), list[str]()
     if isinstance(types, ListedTypes):
-        by_pool, source = _listed(types, pools, nodes)
+        by_pool, source = _listed(types, pools, node_classes, nodes)
         parts.append(source)
     else:
         for name, lister in _LISTERS.items():
@@ -352,7 +354,7 @@ def _provided_types(
                 )
             if of_lister:
                 listed, region = _of_catalogue(name, sources, of_lister, nodes, zones)
-                of_pools, source = _listed(listed, of_lister, nodes)
+                of_pools, source = _listed(listed, of_lister, node_classes, nodes)
                 by_pool |= of_pools
                 parts.append(source)
                 resolved = replace(sources, provider=name, region=region)
@@ -409,6 +411,10 @@ _LISTERS = {
 }
 
 
+_READ = (DOMAIN, AUTO_MODE_DOMAIN, gcp.GROUP, azure.GROUP)
+"""Groups whose node classes are read where the types are those of the provider."""
+
+
 def _group(pool: NodePool) -> str:
     return pool.spec.template.spec.node_class_ref.group
 
@@ -444,26 +450,33 @@ def _of_catalogue(
 
 @lru_cache(64)
 def _priced(name: str, region: str, zones: tuple[str, ...], prices: OwnPrices) -> ListedTypes:
-    types = _LISTERS[name].types_of(region, zones)
-    return replace(types, types=prices.put_on(types.types))
+    return _LISTERS[name].types_of(region, zones).at(prices.put_on)
 
 
 def _listed(
-    types: ListedTypes, pools: Sequence[NodePool], nodes: Sequence[Node]
+    types: ListedTypes, pools: Sequence[NodePool], classes: Iterable[ProviderNodeClass], nodes: Sequence[Node]
 ) -> tuple[dict[str, Sequence[InstanceType]], str]:
-    """The types of a list by pool, and what they rest on. How many pods a node takes is a setting of the
-    pool's node class, so its nodes show it."""
-    source = types.source
+    """The types of a list by pool, and what they rest on. Where the node class does not say how many pods a
+    node takes, the pool's nodes show it."""
+    source, given = types.source, {(each.kind, each.name): each for each in classes}
     if not pools:
         return {"": types.types}, source
-    own = [pool.name for pool in pools if _group(pool) == types.group]
+    own = [pool for pool in pools if _group(pool) == types.group]
     if not own:
         raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
     by_pool = dict[str, Sequence[InstanceType]]()
-    for name in own:
+    for pool in own:
+        name, reference = pool.name, pool.spec.template.spec.node_class_ref
+        node_class = given.get((reference.kind, reference.name))
+        kinds = types.types
+        if node_class is not None:
+            with located(obj=node_class.full_name):
+                kinds = types.of_spec(msgspec.json.encode(node_class.spec))
+        else:
+            source += f"; {reference.kind} {reference.name} is not in the input: {types.assumed}"
         of_pool = [node for node in nodes if node.metadata.labels.get(POOL) == name]
         zones = {each.metadata.labels[ZONE] for each in of_pool if ZONE in each.metadata.labels}
-        offered = {offering.zone for kind in types.types for offering in kind.offerings}
+        offered = {offering.zone for kind in kinds for offering in kind.offerings}
         if zones and zones.isdisjoint(offered):
             listed, there = examples(sorted(offered), 3), examples(sorted(zones), 3)
             raise InputError(
@@ -471,18 +484,23 @@ def _listed(
             )
         shown = shown_types(of_pool)
         amounts = {kind: ShownSizes(dict(capacity), dict(left)) for kind, capacity, left in shown}
+        by_pool[name] = [replace(kind, shown=amounts.get(kind.name, kind.shown)) for kind in kinds]
+        if isinstance(node_class, GCENodeClass) or (node_class and "maxPods" in node_class.spec):
+            continue
         counts = [amount.capacity["pods"] for amount in amounts.values() if "pods" in amount.capacity]
-        usual = types.types[0].capacity["pods"]
-        pods = {"pods": min(counts, default=usual)}
-        by_pool[name] = [
-            replace(kind, capacity={**kind.capacity, **pods}, shown=amounts.get(kind.name, kind.shown))
-            for kind in types.types
-        ]
+        pods = {"pods": min(counts, default=types.types[0].capacity["pods"])}
+        by_pool[name] = [replace(kind, capacity={**kind.capacity, **pods}) for kind in by_pool[name]]
         source += f"; {pods['pods']} pods a node of NodePool {name}{'' if counts else ' assumed'}"
     return by_pool, source
 
 
-KINDS: tuple[type[Object], ...] = (NodePool, EC2NodeClass, PersistentVolume, NodeOverlay, KarpenterSettings)
+KINDS: tuple[type[Object], ...] = (
+    NodePool,
+    *NODE_CLASSES,
+    PersistentVolume,
+    NodeOverlay,
+    KarpenterSettings,
+)
 """The kinds by which types are told, besides nodes."""
 
 
@@ -496,7 +514,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     """Return the types of the pools among some objects; see `pool_types`."""
     every = list(objects)
     pools = [each for each in every if isinstance(each, NodePool)]
-    classes = [each for each in every if isinstance(each, EC2NodeClass)]
+    classes = [each for each in every if isinstance(each, ProviderNodeClass)]
     overlays = [each for each in every if isinstance(each, NodeOverlay)]
     settings, zones = settings_in(every), _zones_of_volumes(every, CORE | known_labels_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))

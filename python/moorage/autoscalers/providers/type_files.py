@@ -260,9 +260,8 @@ def given_types(*names: str) -> Types:
     if lists:
         given = lists[0]
         if isinstance(given, ListedTypes):
-            types = prices.put_on(given.types)
             source = "; ".join(filter(None, [given.source, prices.used_on(given.types)]))
-            return replace(given, types=types, source=source)
+            return replace(given.at(prices.put_on), source=source)
         prices.used_on(given)
         return prices.put_on(given)
     if pages:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 
-from ..model.autoscaling import EC2NodeClass
+from ..model.autoscaling import ProviderNodeClass
 from ..model.meta import LAST_APPLIED, Object, Struct
 from ..model.pod import Pod
 from ..model.storage import PersistentVolume
@@ -41,7 +41,10 @@ _PARAMETERS = frozenset({"replication-type", "skuname", "storageaccounttype"})
 """Parameters of storage classes that tell in which zones a volume is."""
 _FREE = frozenset({"parameters", "mount_options"})
 """Attributes of storage classes, volumes and configurations of devices whose texts are hidden."""
-_OF_NODES = ("context", "instanceProfile", "role", "tags", "userData")
+_OF_NODES = (
+    *("context", "instanceProfile", "role", "tags", "userData"),
+    *("labels", "metadata", "networkTags", "serviceAccount", "subnetRangeName", "vnetSubnetID"),
+)
 """Those of node classes."""
 _KEPT_FIELDS = (
     "imagePullPolicy pullPolicy terminationMessagePolicy dnsPolicy fsGroupChangePolicy seLinuxChangePolicy "
@@ -84,7 +87,7 @@ class _Hiding:
         hidden: Object = self._value(obj, "")
         if isinstance(hidden, ControllerRevision):
             return replace(hidden, data=plain(hidden.data))
-        if isinstance(hidden, EC2NodeClass):
+        if isinstance(hidden, ProviderNodeClass):
             texts = {key: self._texts(hidden.spec[key]) for key in _OF_NODES if key in hidden.spec}
             return replace(hidden, spec=hidden.spec | texts)
         return hidden

@@ -295,13 +295,35 @@ class NodePool(Object, frozen=True):
     status: NodePoolStatus = NodePoolStatus()
 
 
-class EC2NodeClass(Object, frozen=True):
-    """How nodes of AWS are made. Its provider knows the fields: they are as written."""
+class ProviderNodeClass(Object, frozen=True):
+    """How nodes of a provider are made. It knows the fields: they are as written."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class EC2NodeClass(ProviderNodeClass, frozen=True):
+    """How nodes of AWS are made."""
 
     kind: str = "EC2NodeClass"
     api_version: str = "karpenter.k8s.aws/v1"
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
+
+
+class AKSNodeClass(ProviderNodeClass, frozen=True):
+    """How nodes of Azure are made."""
+
+    kind: str = "AKSNodeClass"
+    api_version: str = "karpenter.azure.com/v1beta1"
+
+
+class GCENodeClass(ProviderNodeClass, frozen=True):
+    """How nodes of GCP are made."""
+
+    kind: str = "GCENodeClass"
+    api_version: str = "karpenter.k8s.gcp/v1alpha1"
+
+
+NODE_CLASSES: tuple[type[ProviderNodeClass], ...] = (EC2NodeClass, AKSNodeClass, GCENodeClass)
 
 
 class NodeOverlaySpec(Struct, frozen=True):
@@ -322,5 +344,5 @@ class NodeOverlay(Object, frozen=True):
     spec: NodeOverlaySpec = NodeOverlaySpec()
 
 
-KARPENTER_KINDS = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay)
+KARPENTER_KINDS: tuple[type[Object], ...] = (NodePool, NodeClaim, *NODE_CLASSES, NodeOverlay)
 """The kinds of this module that files are decoded to."""

@@ -194,24 +194,9 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
         return amounts
 
     def _eviction_threshold(self) -> Amounts:
-        storage, hard = self._storage.value(), self.node_class.spec.kubelet.eviction_hard
-        amounts = {
-            **AWS.eviction,
-            "ephemeral-storage": _quantity(str(ceil(float(storage) / 100 * 10))),
-        }
-        signals = (
-            ("memory.available", "memory", self._memory),
-            ("nodefs.available", "ephemeral-storage", storage),
+        """Of percentages 100 means none."""
+        storage = self._storage.value()
+        usual = {**AWS.eviction, "ephemeral-storage": _quantity(str(ceil(float(storage) / 100 * 10)))}
+        return usual | self.node_class.spec.kubelet.evicted(
+            self._memory, storage, lambda capacity, percent: capacity / 100 * (percent % 100)
         )
-        for signal, resource, capacity in signals:
-            if signal in hard:
-                amounts[resource] = _threshold(hard[signal], capacity)
-        return amounts
-
-
-def _threshold(text: str, capacity: int) -> Quantity:
-    """A threshold of evictions: a quantity, or a share of the capacity, of which 100% means none."""
-    if not text.endswith("%"):
-        return _quantity(text)
-    percent = float(text.strip("%"))
-    return _quantity(str(ceil(float(capacity) / 100 * (0 if percent == 100 else percent))))

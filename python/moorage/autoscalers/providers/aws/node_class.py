@@ -12,21 +12,11 @@ from msgspec.structs import replace
 from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
 
-from ..kept_by_kubelet import AWS
+from ..kept_by_kubelet import AWS, KubeletSettings
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     """Part of a node class. Fields that are not named change nothing that counts."""
-
-
-class Kubelet(_Part, frozen=True):
-    """Settings of the kubelet; texts that are no quantities are expressions of CEL."""
-
-    max_pods: int | str | None = None
-    pods_per_core: int | None = None
-    system_reserved: dict[str, str | int | float] = {}
-    kube_reserved: dict[str, str | int | float] = {}
-    eviction_hard: dict[str, str] = {}
 
 
 class BlockDeviceVolume(_Part, frozen=True):
@@ -102,7 +92,7 @@ class NodeClassSpec(_Part, frozen=True):
     ami_family: str = field(default="", name="amiFamily")
     ami_selector_terms: tuple[ImageTerm, ...] = field(default=(), name="amiSelectorTerms")
     capacity_reservation_selector_terms: tuple[ReservationTerm, ...] = ()
-    kubelet: Kubelet = Kubelet()
+    kubelet: KubeletSettings = KubeletSettings()
     block_device_mappings: tuple[BlockDevice, ...] = ()
     instance_store_policy: str = ""
     network_interfaces: tuple[NetworkInterface, ...] | None = None

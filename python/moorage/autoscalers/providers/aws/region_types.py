@@ -14,6 +14,7 @@ import msgspec
 from moorage.errors import InputError, examples, number_of
 from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
+from moorage.kube.model.autoscaling import ProviderNodeClass
 
 from ..instance_type import (
     CAPACITY_TYPE,
@@ -62,7 +63,7 @@ def has_node_class(pool: NodePool) -> bool:
 def aws_types(
     sources: TypeSources,
     pools: Sequence[NodePool],
-    node_classes: Iterable[EC2NodeClass],
+    node_classes: Iterable[ProviderNodeClass],
     nodes: Sequence[Node],
     volume_zones: frozenset[str],
 ) -> AwsTypes:
@@ -73,7 +74,9 @@ def aws_types(
     InputError
         The region is not known, or a node class is not as it should be.
     """
-    given = {(DOMAIN, node_class.name): NodeClass.of(node_class) for node_class in node_classes}
+    given = {
+        (DOMAIN, each.name): NodeClass.of(each) for each in node_classes if isinstance(each, EC2NodeClass)
+    }
     there = _zones_of(nodes) | volume_zones
     region = _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})

@@ -143,7 +143,9 @@ class AskedTwin:
         """Return the answer to a request, or why there is none."""
         ages, query = _split(query, "max-age")
         if path == "state":
-            return Reply(200, json.dumps(state_document(self.moment())).encode() + b"\n", JSON)
+            document = state_document(self.moment())
+            document |= {"answering": self.forks.answering, "waiting": self.forks.waiting}
+            return Reply(200, json.dumps(document).encode() + b"\n", JSON)
         if path == "differences" and self._cluster is not None and self._cluster.bindings is not None:
             with self._cluster.lock:
                 kept = list(self._cluster.bindings.differences)
@@ -189,8 +191,9 @@ def state_document(moment: Moment | None) -> dict[str, Any]:
 
 def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
     """Return what stands beside an answer, whose body has the bytes of the command alone."""
-    headers = {"Repeat": answer.command, "Exit-Code": str(answer.output.code)}
-    if notes := answer.output.stderr.splitlines()[:MOST_NOTES]:
+    output = answer.output
+    headers = {"Repeat": answer.command, "Exit-Code": str(output.code), "Before": str(output.before)}
+    if notes := output.stderr.splitlines()[:MOST_NOTES]:
         headers["Notes"] = json.dumps(notes)
     if (moment := answer.moment) is not None:
         headers["Staleness"] = f"{moment.staleness:.3f}"

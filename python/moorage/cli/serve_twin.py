@@ -63,7 +63,7 @@ limit_options = all_of(
         type=WholeNumber(1, 256),
         default=LIMITS.at_once,
         show_default=True,
-        help="How many questions are answered at the same time.",
+        help="How many questions are answered at the same time; others wait for their turn.",
     ),
     server_option(
         "--max-age",

@@ -50,12 +50,14 @@ class Limits(NamedTuple):
 
     Attributes
     ----------
+    seconds : float
+        For the answer, and before it for its turn.
     memory : int
         Bytes beyond those of the parent.
     output : int
         Bytes of the answer.
     at_once : int
-        Questions that are answered at the same time; one more is refused.
+        Questions that are answered at the same time; others wait for their turn.
     """
 
     seconds: float = 60.0

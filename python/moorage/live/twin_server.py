@@ -12,19 +12,20 @@ import signal
 import socket
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import Condition
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 from weakref import finalize
 
 from moorage.answers.bounds.linear_program import SOLVER
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, number_of
 
 from .http_common import JSON as JSON
 from .shares import Limits
@@ -72,11 +73,18 @@ class TwinRefusalError(MoorageError):
 
 
 class Output(NamedTuple):
-    """What a child has written, and its exit code."""
+    """What a child has written, and its exit code.
+
+    Attributes
+    ----------
+    before : int
+        How many questions were before this one when it came.
+    """
 
     code: int
     stdout: bytes
     stderr: str
+    before: int = 0
 
 
 class Template:
@@ -122,12 +130,25 @@ class Template:
 
 
 class Forks:
-    """Answers questions in child processes of a template. Thread-safe."""
+    """Answers questions in child processes of a template, some at once and the others in the order in which
+    they come. Thread-safe.
+
+    Attributes
+    ----------
+    answering : int
+        How many questions are being answered.
+    """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits, self._slots = limits, BoundedSemaphore(limits.at_once)
+        self.limits, self.answering = limits, 0
         self._children: set[int] = set()
+        self._line, self._changed = deque[object](), Condition()
         self._has_ended = False
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait for their turn."""
+        return len(self._line)
 
     def run(self, template: Template, arguments: Sequence[str], stdin: bytes) -> Output:
         """Answer a question in a child, with a standard input of its own, and return what it has printed.
@@ -135,9 +156,9 @@ class Forks:
         Raises
         ------
         TwinRefusalError
-            Too many questions are being answered, or the answer was beyond a limit.
+            Its turn did not come in time, or the answer was beyond a limit.
         """
-        with self.slot(), ExitStack() as stack:
+        with self.turn() as before, ExitStack() as stack:
             files = [stack.enter_context(open(os.memfd_create(name), "w+b")) for name in ("in", "out", "err")]
             files[0].write(stdin)
             files[0].flush()
@@ -150,23 +171,47 @@ class Forks:
                 theirs.close()
                 code = self._wait(ours)
             texts = [os.pread(handle, self.limits.output, 0) for handle in handles[1:]]
-        return self._judged(code, texts[0], texts[1].decode(errors="replace"))
+        return self._judged(Output(code, texts[0], texts[1].decode(errors="replace"), before))
 
     @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Be one of the questions that are answered at once, or raise a TwinRefusalError."""
-        if self._has_ended:
-            raise TwinRefusalError(BUSY, "the twin ends")
-        if not self._slots.acquire(blocking=False):
-            raise TwinRefusalError(BUSY, f"{self.limits.at_once} questions are being answered; try again")
+    def turn(self) -> Iterator[int]:
+        """Wait until one may be answered, and yield how many questions were before it when it came.
+
+        Raises
+        ------
+        TwinRefusalError
+            That takes longer than an answer may.
+        """
+        own = object()
+
+        def is_next() -> bool:
+            return self._has_ended or (self._line[0] is own and self.answering < self.limits.at_once)
+
+        with self._changed:
+            before = len(self._line) + (self.answering if self.answering == self.limits.at_once else 0)
+            self._line.append(own)
+            in_time = self._changed.wait_for(is_next, self.limits.seconds)
+            still = self._line.index(own) + self.answering
+            self._line.remove(own)
+            self._changed.notify_all()
+            if self._has_ended:
+                raise TwinRefusalError(BUSY, "the twin ends")
+            if not in_time:
+                are = number_of(still, "question is", "questions are")
+                raise TwinRefusalError(BUSY, f"{are} before this one; try again")
+            self.answering += 1
         try:
-            yield
+            yield before
         finally:
-            self._slots.release()
+            with self._changed:
+                self.answering -= 1
+                self._changed.notify_all()
 
     def end(self) -> None:
         """End the children that answer now, and answer no more."""
-        self._has_ended = True
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
         for child in list(self._children):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -193,15 +238,15 @@ class Forks:
             raise TwinRefusalError(TOO_LONG, f"the answer took longer than {self.limits.seconds:g} s")
         return int(code or -signal.SIGKILL)
 
-    def _judged(self, code: int, stdout: bytes, stderr: str) -> Output:
+    def _judged(self, output: Output) -> Output:
         limits = self.limits
-        if len(stdout) >= limits.output:
+        if len(output.stdout) >= limits.output:
             raise TwinRefusalError(TOO_LARGE, f"the answer has more than {limits.output >> 20} MiB")
-        if code < 0 or "out of memory" in stderr:
+        if output.code < 0 or "out of memory" in output.stderr:
             raise TwinRefusalError(
                 TOO_LARGE, f"the answer needed more than {limits.memory >> 20} MiB of memory"
             )
-        return Output(code, stdout, stderr)
+        return output
 
 
 def _end(child: int, control: socket.socket) -> None:

@@ -50,7 +50,7 @@ def test_a_child_has_streams_of_its_own() -> None:
         print("note", file=sys.stderr)
         return 7
 
-    code, stdout, stderr = run(work)
+    code, stdout, stderr, _ = run(work)
     text, number = stdout.decode().split()
     assert (code, text, stderr) == (7, "question", "note\n")
     assert int(number) != os.getpid()
@@ -60,7 +60,7 @@ def test_a_child_that_fails_does_not_tell_what_it_was_asked() -> None:
     def work() -> int:
         raise KeyError("something of the question")
 
-    code, _, stderr = run(work)
+    code, _, stderr, _ = run(work)
     assert (code, stderr.partition(" ")[0]) == (70, "KeyError")
     assert "something" not in stderr
 
@@ -152,9 +152,45 @@ def test_the_end_ends_the_children() -> None:
         forks.run(template(lambda: 0), [], b"")
 
 
-def test_a_question_too_many_is_refused() -> None:
-    forks = Forks(Limits(at_once=1))
-    with forks.slot(), pytest.raises(TwinRefusalError, match="1 questions are being answered") as refused:
+def test_a_question_waits_for_its_turn_and_is_told_its_place() -> None:
+    forks, places = Forks(Limits(at_once=1)), list[int]()
+
+    def ask(at: int) -> None:
+        assert forks.run(template(lambda: 0), [], b"").before == at
+        places.append(at)
+
+    threads = [Thread(target=ask, args=(at,)) for at in (1, 2, 3)]
+    with forks.turn() as before:
+        assert before == 0
+        for at, thread in enumerate(threads, 1):
+            thread.start()
+            while forks.waiting < at:
+                pass
+        assert (forks.answering, places) == (1, [])
+    for thread in threads:
+        thread.join()
+    assert (forks.answering, forks.waiting, places) == (0, 0, [1, 2, 3])
+
+
+def test_a_question_whose_turn_does_not_come_is_refused_with_its_place() -> None:
+    forks = Forks(Limits(seconds=0.01, at_once=1))
+    with forks.turn(), pytest.raises(TwinRefusalError, match="1 question is before this one") as refused:
         forks.run(template(lambda: 0), [], b"")
     assert refused.value.status == 503
-    assert forks.run(template(lambda: 0), [], b"").code == 0
+    assert forks.waiting == 0
+
+
+def test_a_question_that_waits_ends_with_the_twin() -> None:
+    forks = Forks(Limits(at_once=1))
+
+    def ask() -> None:
+        with pytest.raises(TwinRefusalError, match="the twin ends"):
+            forks.run(template(lambda: 0), [], b"")
+
+    with forks.turn():
+        thread = Thread(target=ask)
+        thread.start()
+        while not forks.waiting:
+            pass
+        forks.end()
+        thread.join()

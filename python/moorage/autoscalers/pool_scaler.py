@@ -112,8 +112,8 @@ class PoolScaler:
         stored[NodePool] = [*stored_pools(client)]
         waiting: Sequence[Object] = stored[Pod]
         if pods is not None:
-            known = {pod.key for pod in stored[Pod]}
-            waiting = pods_of(client, pods)
+            known = {pod.key: pod for pod in stored[Pod]}  # a file of that name is not looked for
+            waiting = pods_of(client, [known.get(pod, pod) if isinstance(pod, str) else pod for pod in pods])
             stored[Pod] += [pod for pod in waiting if pod.key not in known]
         chosen = frozenset(
             pod.key

@@ -14,7 +14,6 @@ from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.answers.explain import Explanation
-from moorage.errors import InputError
 from moorage.kube import Affinity, Cluster, Node, Pod, PodAffinity, Taint, Toleration, build_cluster
 from moorage.store import NotFoundError
 
@@ -386,14 +385,14 @@ def test_a_pod_precedes_a_workload_of_that_name() -> None:
 
 
 ABSENT = {"nothing/web": 'there is no kind "nothing"', "web": 'no node, workload or pod is named "web"'}
-ABSENT |= {"pod/web": "pod/web: there is no such workload"}
+ABSENT |= {"pod/web": 'there is no Pod "default/web"'}
 ABSENT |= {"deploy/web": "deploy/web: there is no such workload"}
 ABSENT |= {"deploy/n/web": "deploy/n/web: there is no such workload with a pod"}
 
 
 @pytest.mark.parametrize("name", ABSENT)
 def test_a_name_that_nothing_has(name: str) -> None:
-    with pytest.raises((InputError, NotFoundError), match=f"^{ABSENT[name]}"):
+    with pytest.raises(NotFoundError, match=f"^{ABSENT[name]}"):
         scheduler(node("a")).ask.explain(name)
 
 

@@ -134,7 +134,7 @@ class Mover:
 
         def drained() -> tuple[dict[str, str], list[ScheduleResult]]:
             emptied = empty_nodes(self._scheduler.change, [node], self._force)
-            return emptied.kept, emptied.results
+            return emptied.kept, [emptied.result]
 
         return self._seen(node, self.movable(node), drained)
 

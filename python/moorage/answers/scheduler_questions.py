@@ -78,11 +78,11 @@ class Questions:
         Raises
         ------
         InputError
-            `load` would refuse the pod, or nothing has this name.
+            `load` would refuse the pod, or several have this name.
         MoorageError
             The name is that of a composite group: explain the groups in it.
         NotFoundError
-            The workload has no pod.
+            Nothing has this name, or no pod.
         """
         from .explain.situations import explain_now
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -20,7 +19,7 @@ from moorage.arguments import typed
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, located, nearest_or_known, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
-from moorage.kube.admission.request import RefusedError, service_account
+from moorage.kube.admission.request import service_account
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import percent, share
@@ -30,7 +29,7 @@ from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.kube.workloads.missing_pods import new_pod
-from moorage.store import ApiError, ObjectClient, ServerError, kind_named
+from moorage.store import ObjectClient, ServerError, kind_named
 
 from .apply_objects import apply as apply_objects
 from .change import (
@@ -53,6 +52,7 @@ from .node_changes import (
 )
 from .pod_scheduler import PodScheduler
 from .references import get, object_named, select_nodes, select_objects, workloads_named
+from .waiting_drains import WaitingDrain, changing, evict_again, grace_of_evictions
 from .workload_changes import (
     RESTARTABLE,
     SCALABLE,
@@ -75,19 +75,6 @@ class ClusterChanges:
 
     def __init__(self, scheduler: PodScheduler) -> None:
         self.scheduler = scheduler
-
-    @contextmanager
-    def _changing(self) -> Iterator[ObjectClient]:
-        """Make the writes of the block whole or not at all, with all events processed before and after."""
-        with self.scheduler.context.lock:
-            self.scheduler.context.enlist()
-            self.scheduler.sync()
-            try:
-                with self.scheduler.context.writing():
-                    yield self.scheduler.client
-            except (ApiError, RefusedError) as error:
-                raise InputError(str(error)) from error
-            self.scheduler.sync()
 
     def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""
@@ -129,7 +116,7 @@ class ClusterChanges:
             it changes what may not change; nothing is written.
         """
         check = None if self.scheduler.handle.feature_gates[GATE] else refuse_comparisons
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             return apply_objects(
                 client, self.scheduler.controllers, what, check, self.scheduler.handle.feature_gates
             )
@@ -160,7 +147,7 @@ class ClusterChanges:
         if not kind and (selector or (namespace and not references)):
             raise InputError("a selector or a namespace needs a kind")
         controllers = self.scheduler.controllers
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             objects = [object_named(client, each, namespace=namespace) for each in references]
             if kind:
                 objects += select_objects(client, kind_named(kind), namespace, selector)
@@ -196,7 +183,7 @@ class ClusterChanges:
         percent = None if isinstance(replicas, int) else re.fullmatch(r"([0-9]{1,6})%", replicas)
         if percent is None and not isinstance(replicas, int):
             raise InputError(f"must be a whole number or a percentage, not {replicas!r}", obj=reference)
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             parts = []
             for obj in workloads_named(client, reference, SCALABLE, "has no replicas to set", namespace):
                 there = 1 if obj.spec.replicas is None else obj.spec.replicas
@@ -225,7 +212,7 @@ class ClusterChanges:
         InputError
             No such workload exists, or it is of another kind.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             workloads = workloads_named(client, reference, RESTARTABLE, "cannot be restarted", namespace)
             return _together([_updated(client, obj, restarted(obj)) for obj in workloads])
 
@@ -266,7 +253,7 @@ class ClusterChanges:
         """
         if bound not in ("min", "max"):
             raise ValueError(f"must be min or max, not {bound!r}")
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             return scale_to(client, bound)
 
     def run_cron_jobs(self) -> Change:
@@ -280,7 +267,7 @@ class ClusterChanges:
             The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
             the CronJobs that wait for a Job.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             jobs: list[Job] = client.list(Job)[0]
             stored: list[CronJob] = client.list(CronJob)[0]
             crons = [cron for cron in stored if not (cron.spec.suspend or cron.metadata.deletion_timestamp)]
@@ -339,7 +326,7 @@ class ClusterChanges:
             none; nothing changes.
         """
         requests = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
-        with self._changing() as client, located(source=requests.source):
+        with changing(self.scheduler.context) as client, located(source=requests.source):
             return write_requests(client, requests)
 
     def unsuspend(self) -> Change:
@@ -352,7 +339,7 @@ class ClusterChanges:
             `kept` has the workloads from which no pods follow, and why.
         """
         changed: list[str] = []
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             waiting = still_suspended(client, self.scheduler.options.suspended)
             objects = [obj for workload in waiting for obj in workload.objects]
             created = apply_objects(client, self.scheduler.controllers, objects).created if objects else ()
@@ -392,7 +379,7 @@ class ClusterChanges:
         InputError
             The object does not exist, or a label is not valid.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             obj = object_named(client, reference, namespace=namespace)
             new = labelled(obj, labels)
             if isinstance(new, Namespace):
@@ -443,7 +430,7 @@ class ClusterChanges:
         if isinstance(named, str):
             name, of_copy = parse_copy(named)
             given = of_copy | given
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             node = get(client, Node, name) if isinstance(named, str) else named
             return add_copies(client, count, node, given, is_template)
 
@@ -466,7 +453,7 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             selected = select_nodes(client, nodes)
             pods = [*self._pods_on(selected)]
             return delete_nodes(client, selected, pods)
@@ -522,6 +509,7 @@ class ClusterChanges:
             emptied = empty_nodes(self, names)
             parts += emptied.changes
             if kept := emptied.kept:
+                self.scheduler.context.drains += (emptied.drain,)
                 stay = number_of(len(kept), "pod stays", "pods stay")
                 why = f"it is not reached, as {stay} on {either(names)}"
                 waiting = {f"Node {left}": why for left in old[at + at_once :]}
@@ -565,13 +553,15 @@ class ClusterChanges:
         respect_budgets: bool = True,
         force: bool = False,
         delete_local_data: bool = True,
+        wait: bool = False,
     ) -> Change:
         """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
 
         Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
-        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
-        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
-        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
+        budget allows no disruption now, or if no controller would make it again. kubectl waits for budgets:
+        with `wait`, each `run` goes on; else `evict` does with the pods that were kept. Others that have been
+        placed count as healthy. kubectl evicts nothing if one pod has no controller; here the others are
+        evicted.
 
         Parameters
         ----------
@@ -583,6 +573,8 @@ class ClusterChanges:
             Whether pods without a controller are evicted; they do not come back.
         delete_local_data : bool
             Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
+        wait : bool
+            Whether later runs evict the pods that disruption budgets keep now, as soon as these allow it.
 
         Returns
         -------
@@ -594,12 +586,15 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             selected = select_nodes(client, nodes)
             cordoned = mark_unschedulable(client, selected, True)
             why_not = partial(reason_to_stay, force=force, delete_local_data=delete_local_data)
-            pods, grace_of = [*self._pods_on(selected)], self._grace_of_evictions()
-            return replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
+            pods, grace_of = [*self._pods_on(selected)], grace_of_evictions(self.scheduler.context)
+            drained = replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
+            if wait:
+                self.scheduler.context.drains += (WaitingDrain.of(pods, drained),)
+            return drained
 
     @typed
     def evict(self, pods: Iterable[Pod]) -> Change:
@@ -615,10 +610,7 @@ class ClusterChanges:
         Change
             The pods that were deleted, and those that were kept.
         """
-        with self._changing() as client:
-            stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
-            left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
-            return evict_pods(client, left, lambda _: "", self._grace_of_evictions())
+        return evict_again(self.scheduler.context, pods)
 
     @typed
     def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
@@ -639,46 +631,38 @@ class ClusterChanges:
         InputError
             There is no such node, or a taint is malformed or not found.
         """
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             changed: list[str] = []
             for node in select_nodes(client, nodes):
                 changed += _updated(client, node, tainted(node, taints)).changed
             return Change(changed=tuple(changed))
 
     def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
-        with self._changing() as client:
+        with changing(self.scheduler.context) as client:
             return Change(changed=mark_unschedulable(client, select_nodes(client, nodes), value))
-
-    def _grace_of_evictions(self) -> Callable[[Pod], int | None]:
-        controllers = self.scheduler.controllers
-        return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
 
 class Emptied(NamedTuple):
-    """What was done to empty nodes, which pods stay, and why, and what the runs came to."""
+    """What was done to empty nodes, which pods stay, and why, the drain as it is then, and what the run came
+    to."""
 
     changes: list[Change]
     kept: dict[str, str]
-    results: list[ScheduleResult]
+    drain: WaitingDrain
+    result: ScheduleResult
 
 
 def empty_nodes(change: ClusterChanges, nodes: Sequence[str], force: bool = False) -> Emptied:
-    """Drain nodes, and place their pods, until all are gone or none can go.
-
-    It ends: each round evicts a pod that stayed before.
-    """
-    changes, results = [change.drain(nodes, force=force)], [change.scheduler.run()]
-    kept = changes[0].unfinished
-    while later := {name for name, why in kept.items() if why not in LASTING}:
-        pods: list[Pod] = change.scheduler.client.list(Pod)[0]
-        again = change.evict([pod for pod in pods if pod.full_name in later])
-        if not again.deleted:
-            break
-        changes += [preemptions(results[-1]), again]
-        results.append(change.scheduler.run())
-        left = {pod.full_name for pod in pods}.difference(again.deleted)
-        kept = {name: again.kept.get(name, why) for name, why in kept.items() if name in left}
-    return Emptied([*changes, preemptions(results[-1])], kept, results)
+    """Drain nodes, and place their pods, until all are gone or none can go; then the drain ends."""
+    context = change.scheduler.context
+    others = context.drains
+    drained = change.drain(nodes, force=force, wait=True)
+    result = change.scheduler.run()
+    drain = cast("WaitingDrain", context.drains[-1])
+    context.drains = context.drains[: len(others)]
+    lasting = {name: why for name, why in drained.unfinished.items() if why in LASTING}
+    changes = [drained, Change(deleted=drain.evicted), preemptions(result)]
+    return Emptied(changes, lasting | drain.kept, drain, result)
 
 
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:

@@ -250,7 +250,9 @@ class RequestedChange(NamedTuple):
             if verb.is_of_nodes:
                 words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
             arguments = [*verb.read(*words)]
-            own = {"namespace": self.namespace} if verb.is_of_workloads else {}
+            own: dict[str, Any] = {"namespace": self.namespace} if verb.is_of_workloads else {}
+            if verb.method == "drain":
+                own = {"wait": True}  # as kubectl does
             return verb.make(scheduler, *arguments, **own)
 
     def left_as_is(self, effect: Change, scheduler: ChangingScheduler) -> list[str]:

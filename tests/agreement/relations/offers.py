@@ -29,8 +29,14 @@ def _explained(asking: Asking) -> tuple[Answer, list[dict[str, Any]]]:
 
 @relation(lambda cluster: cluster.nodes or cluster.of("NodePool"))
 def explained_pods(asking: Asking) -> None:
-    """`explain --all-pending` is about the pods that have no node in `check`."""
-    checked, explained = asking.ask("check"), asking.ask("explain --all-pending")
+    """`explain --all-pending` is about the pods that have no node in `check`, also after a drain."""
+    _explained_as_checked(asking)
+    if asking.cluster.nodes:
+        _explained_as_checked(asking, "--drain", name_of(asking.one("node", asking.cluster.nodes, key_of)))
+
+
+def _explained_as_checked(asking: Asking, *change: str) -> None:
+    checked, explained = asking.ask("check", *change), asking.ask("explain --all-pending", *change)
     if not checked.is_answer or explained.code == 2:
         return
     found = rows(checked, "unschedulable")
@@ -38,7 +44,8 @@ def explained_pods(asking: Asking) -> None:
     items = {pod for item in explained.get("items", ()) for pod in item["pods"]}
     told = (checked, sorted(wait - items)), (explained, sorted(items - wait))
     asking.expect(wait <= items, "pods", *told)
-    asking.expect((explained.code == 0) == (not items and not rows(checked, "refused")), "exit code", *told)
+    lacking = items or rows(checked, "refused", "evicted")
+    asking.expect((explained.code == 0) == (not lacking), "exit code", *told)
 
 
 @relation(_has_pods_that_wait)

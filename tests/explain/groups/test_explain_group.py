@@ -431,7 +431,7 @@ def test_a_composite_group_without_groups_is_told_from_one_that_does_not_exist()
     with pytest.raises(MoorageError, match=r"^compositepodgroup/top: .*; no PodGroup belongs to it$"):
         one.ask.explain("compositepodgroup/top")
     for absent in ("nosuch", "other/top"):
-        with pytest.raises(NotFoundError, match=r"^compositepodgroups"):
+        with pytest.raises(NotFoundError, match=r"^there is no CompositePodGroup"):
             one.ask.explain(f"compositepodgroup/{absent}")
 
 

@@ -30,7 +30,7 @@ from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.errors import MoorageError, examples, number_of
+from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
@@ -87,11 +87,11 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     Raises
     ------
     InputError
-        Nothing has this name; or several have, and it names no namespace.
+        Several have this name, and it names no namespace.
     MoorageError
         It names a composite group.
     NotFoundError
-        The workload has no pod.
+        Nothing has this name, or no pod.
     """
     namespace, _, name = text.rpartition("/")
     if namespace and (pod := find_object(client, Pod, name, namespace)) is not None:
@@ -99,10 +99,13 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     try:
         named = object_named(client, text, lacks="has no pods")
         kind, namespace, name = type(named), named.namespace, named.name
-    except NoSuchObjectError:  # of some workloads there are only pods
-        if "/" not in text:
-            raise
-        named, (kind, namespace, name) = None, parse_reference(text)
+    except NoSuchObjectError as absent:  # of some workloads there are only pods
+        try:
+            named, (kind, namespace, name) = None, parse_reference(text)
+        except InputError:
+            raise NotFoundError(absent.message) from None
+        if kind in (Pod, CompositePodGroup):
+            raise NotFoundError(absent.message) from None
     if isinstance(named, Pod):
         return named
     if isinstance(named, CompositePodGroup):

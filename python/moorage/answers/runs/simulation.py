@@ -7,14 +7,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
 from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
-from moorage.cluster.node_changes import LASTING, stays
+from moorage.cluster.node_changes import stays
 from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.api_server import server_of
 from moorage.controllers.availability import why_awaited
@@ -62,6 +62,8 @@ from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
 from .summary import Summary, summarize
 
 if TYPE_CHECKING:
+    from moorage.cluster.waiting_drains import WaitingDrain
+
     from .coming_nodes import ComingNodes, ScaleUpReport
 
 PLACED, REPLACED, KEPT, SKIPPED_KIND, BOUND = "placed", "replaced", "kept", "skipped-kind", "bound"
@@ -848,7 +850,7 @@ class SimulationSetup:
         self.evicted: dict[str, Evicted] = {}
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
-        self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
+        self._drains: list[RequestedChange] = []  # by which changes those of the scheduler came
         loaded, without_effect = loaded or begin(cluster, settings), list[str]()
         self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
@@ -861,8 +863,10 @@ class SimulationSetup:
             before = loaded.pods.changed(loaded.since(scheduler))
             effect = change.make(scheduler, nodes)
             self._record(change, before, effect)
+            self._drains += [change] * (len(scheduler.context.drains) - len(self._drains))
             without_effect += change.left_as_is(effect, scheduler)
         scheduler.sync()
+        self._see_drains(scheduler, self.evicted, self.kept)
         written = loaded.since(scheduler)
         self.pods, self.version = loaded.pods.changed(written), loaded.version(scheduler)
         bound = (loaded.pods.get(key) for key in written)
@@ -896,8 +900,6 @@ class SimulationSetup:
                 self.preempted.setdefault(key, Preempted(pod, by))
             if (why := effect.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"
-                if why not in LASTING:
-                    self._budgeted.append((change, pod))
 
     def _lost_by_taints(self, before: Callable[[str], Pod | None]) -> Iterator[Pod]:
         """Yield the pods, as they were before, that taints have evicted and nobody makes again."""
@@ -954,38 +956,24 @@ class SimulationSetup:
         if stages is not None:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
-        done = self._placed(scheduler, loop)
-        if self.coming is not None:
-            done.scale_up = self.coming.grow(scheduler, loop.result, lambda: self._go_on(done, loop))
-        refuse_failing_plugins(scheduler, done.result)
-        return done
+        loop.all()
+        up = None if self.coming is None else self.coming.grow(scheduler, loop.result, loop.all)
+        refuse_failing_plugins(scheduler, loop.result)
+        evicted, kept = self.evicted.copy(), self.kept.copy()
+        self._see_drains(scheduler, evicted, kept)
+        return Simulation(self, scheduler, loop.result, evicted=evicted, kept=kept, scale_up=up)
 
     def place(self, scheduler: Scheduler) -> None:
         """Place the pending pods of a scheduler that `make` has returned, as `run` does without new nodes."""
-        refuse_failing_plugins(scheduler, self._placed(scheduler, Loop(scheduler.context)).result)
+        refuse_failing_plugins(scheduler, Loop(scheduler.context).all())
 
-    def _placed(self, scheduler: Scheduler, loop: Loop) -> Simulation:
-        done = Simulation(self, scheduler, loop.result, evicted=self.evicted.copy(), kept=self.kept.copy())
-        self._go_on(done, loop)
-        return done
-
-    def _go_on(self, done: Simulation, loop: Loop) -> ScheduleResult:
-        """Place pods, and evict those that a drain had to keep, until none can go."""
-        loop.all()
-        while self._evict_again(done):
-            loop.all()
-        return loop.result
-
-    def _evict_again(self, done: Simulation) -> bool:
-        """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""
-        left = [(change, pod) for change, pod in self._budgeted if pod.key in done.kept]
-        effect = done.scheduler.change.evict([pod for _, pod in left]) if left else Change()
-        for change, pod in left:
-            why = effect.kept.get(POD + pod.key)
-            if why is not None:
-                done.kept[pod.key] = f"{change.text}: {why}"
-                continue
-            del done.kept[pod.key]
-            if POD + pod.key in effect.deleted:
-                done.evicted[pod.key] = Evicted.by(change, pod)
-        return bool(effect.deleted)
+    def _see_drains(self, scheduler: Scheduler, evicted: dict[str, Evicted], kept: dict[str, str]) -> None:
+        """Note the pods that drains had to keep at first: those that went, and why others stay."""
+        drains = cast("tuple[WaitingDrain, ...]", scheduler.context.drains)
+        for change, drain in zip(self._drains, drains, strict=True):
+            for pod in drain.pods:
+                kept.pop(pod.key, None)
+                if why := drain.kept.get(pod.full_name):
+                    kept[pod.key] = f"{change.text}: {why}"
+                elif pod.full_name in drain.evicted:
+                    evicted[pod.key] = Evicted.by(change, pod)

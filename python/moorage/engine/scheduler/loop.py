@@ -113,13 +113,21 @@ class Loop:
     def all(self, warns: bool = False) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
 
-        A pod that fails is tried again after an event that may make it schedulable.
+        A pod that fails is tried again after an event that may make it schedulable. Drains that wait go on
+        when nothing else happens: each time they evict some pod.
 
         Parameters
         ----------
         warns : bool, optional
             Whether the result has the `group_warnings` of the beginning.
         """
+        result = self._all_there(warns)
+        while self.context.drains and self.context.go_on_draining():
+            result = self._all_there(False)
+        return result
+
+    def _all_there(self, warns: bool) -> ScheduleResult:
+        """Try all pods until nothing happens without a drain."""
         context, queue, controllers = self.context, self.queue, self.context.controllers
         deletions = 0 if controllers is None else controllers.deletions
         with self.recording_evictions():

@@ -113,6 +113,17 @@ class WorkloadControllers(Undoable, Protocol):
         """Look in the next round at the workloads that were refused, and return whether there are any."""
 
 
+class Drain(Protocol):
+    """A drain that waits for disruption budgets. It never changes: what it has come to is another one."""
+
+    @property
+    def evicted(self) -> tuple[str, ...]:
+        """Who has gone since it began to wait."""
+
+    def go_on(self, context: Any) -> Drain:
+        """Evict the pods of a scheduler that may go now."""
+
+
 # ---- clocks ------------------------------------------------------------------------------------------------
 # That of a caller, which is checked, and that of a cluster.
 

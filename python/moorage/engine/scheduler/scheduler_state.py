@@ -43,7 +43,7 @@ from .cycle.node_search import Batching
 from .cycle.results import GATED_WITH_GROUP, TERMINATING
 from .cycle.status_writes import patch_pod
 from .event_handlers import PodHandler, watch
-from .options import ClaimControllers, Options, Undoable, WorkloadControllers, check_readable
+from .options import ClaimControllers, Drain, Options, Undoable, WorkloadControllers, check_readable
 from .volume_classes import VolumeClasses
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class SchedulerState:
         Binds claims, and lets time pass.
     controllers : WorkloadControllers or None
         The simulated controllers of workloads, if there are any.
+    drains : tuple of Drain
+        Those that go on in each run, in the order in which they began.
     metrics : SchedulerMetrics or None
         None unless runs are measured.
     handle : FrameworkHandle
@@ -115,6 +117,7 @@ class SchedulerState:
         self.lock: AbstractContextManager[object] = nullcontext() if self.store is None else cache.lock
         self.informers = InformerFactory(client, lock=cache.lock)
         self.controllers: WorkloadControllers | None = None
+        self.drains: tuple[Drain, ...] = ()
         self.metrics: SchedulerMetrics | None = None
 
     @contextmanager
@@ -490,6 +493,11 @@ class SchedulerState:
 
     # ---- transactions --------------------------------------------------------------------------------------
 
+    def go_on_draining(self) -> bool:
+        """Evict further pods of nodes that are drained, as budgets allow it now; return whether any went."""
+        before, self.drains = self.drains, tuple([drain.go_on(self) for drain in self.drains])
+        return any(len(new.evicted) > len(old.evicted) for new, old in zip(self.drains, before, strict=True))
+
     def enlist(self) -> None:
         """Enlist store, informers and queue in the open transactions, before a write to any of them.
 
@@ -573,7 +581,8 @@ class SchedulerState:
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        return self._store_to(FOREIGN, RUNNING).save(), [(part, part.save()) for part in self._parts()]
+        mark = self._store_to(FOREIGN, RUNNING).save()
+        return mark, self.drains, [(part, part.save()) for part in self._parts()]
 
     def refuse_failing_plugins(self, served: Iterable[str]) -> None:
         """Check that plugins have not failed on every pod.
@@ -630,12 +639,13 @@ class SchedulerState:
         if self.controllers is not None and other.controllers is not None:
             self.controllers.undo(other.controllers.save())
         self._shared.copy_from(other._shared)
+        self.drains = other.drains
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
             mine.undo(its.save())
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""
-        mark, parts = cast(Any, saved)
+        mark, self.drains, parts = cast(Any, saved)
         self.bindings.stop()  # first, to end the writes of threads
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):  # else it has been undone, before a signal ended this method
@@ -644,7 +654,7 @@ class SchedulerState:
 
     def release(self, saved: object) -> None:
         """Drop the state of `save` without restoring it."""
-        mark, _ = cast(Any, saved)
+        mark, _, _ = cast(Any, saved)
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):
             store.release(mark)

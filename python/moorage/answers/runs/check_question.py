@@ -13,7 +13,11 @@ from msgspec import Struct, structs
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import Cluster, Job
+from moorage.kube.apiserver.hidden_texts import hidden_kept
+from moorage.kube.apiserver.overlay import HIDDEN_UNCHANGED
 from moorage.kube.model.cluster import DecidingRelease
+from moorage.kube.model.workload import DaemonSet, Deployment, StatefulSet
+from moorage.kube.plain import object_to_dict
 from moorage.kube.releases import RELEASES
 from moorage.kube.workloads.expand_kinds import suspended_names
 
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
 )
+
+_HIDDEN_CHANGED = "The gate passes only if the texts that the dump hides are unchanged, which nobody knows"
 
 
 class LossQuestion(Struct, frozen=True):
@@ -104,7 +110,7 @@ class CheckQuestion:
     nodes: NewNodeSettings = field(default_factory=NewNodeSettings)
 
     def answer(self, stages: Progress | None = None) -> CheckAnswer:
-        """Return the answer.
+        """Return the answer. A gate that passes only if the texts that a dump hides are unchanged does not.
 
         Parameters
         ----------
@@ -116,6 +122,22 @@ class CheckQuestion:
         InputError
             A change is not possible, or a setting is not valid.
         """
+        answer, restarts = self._answer(stages), [*_hidden_rollouts(self.after)]
+        if not (answer and restarts):
+            return answer
+        try:
+            changed = replace(self, changes=[*restarts, *self.changes], losses=None)._answer(None)
+        except InputError:  # it is no rollout: the API server refuses the restart
+            return answer
+        text = HIDDEN_UNCHANGED if changed else _HIDDEN_CHANGED
+        end = " A rollout of these passes, too." if changed else ""
+        warnings = [
+            warning.replace(HIDDEN_UNCHANGED, text) + end if warning.startswith(HIDDEN_UNCHANGED) else warning
+            for warning in (answer if changed else changed).warnings
+        ]
+        return replace(answer if changed else changed, warnings=warnings)
+
+    def _answer(self, stages: Progress | None) -> CheckAnswer:
         files = self.files[0 if self.after.change is None else self.after.change.parts :]
         if self.new_only and not (files or self.changes or self.releases):
             raise InputError("new-only needs a change, of files or of verbs: without one nothing is new")
@@ -224,6 +246,26 @@ def _without(cluster: Cluster, names: Set[str]) -> Cluster:
         objects = [pair for pair in change.objects if names.isdisjoint(suspended_names(pair[1:], ()))]
         left.change = change._replace(before=_without(change.before, names), objects=objects)
     return left
+
+
+def _hidden_rollouts(cluster: Cluster) -> Iterator[RequestedChange]:
+    """Yield the restart of each workload whose manifest has texts in its template where the dump hides them;
+    a restart is a rollout of whatever else the manifest changes, too."""
+    kinds = {kind.__name__: kind for kind in (Deployment, StatefulSet, DaemonSet)}
+    manifests = {}
+    for request in cluster.requested:
+        value = request.value()
+        if value.get("kind") in kinds and not request.is_new:
+            meta = value.get("metadata") or {}
+            manifests[value["kind"], meta.get("namespace"), meta.get("name")] = value
+    for obj in cluster.others if manifests else ():
+        manifest = manifests.get((obj.kind, obj.namespace, obj.name))
+        if manifest is None or not isinstance(obj, Deployment | StatefulSet | DaemonSet):
+            continue
+        met, template = list[str](), (manifest.get("spec") or {}).get("template")
+        hidden_kept(object_to_dict(obj)["spec"].get("template"), template, met)
+        if met and not (isinstance(obj, Deployment) and obj.spec.paused):
+            yield RequestedChange("--restart", (f"{obj.kind.lower()}/{obj.namespace}/{obj.name}",))
 
 
 def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) -> Survival:

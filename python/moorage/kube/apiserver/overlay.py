@@ -27,6 +27,7 @@ from .refusals import Origin, label
 
 T = TypeVar("T", bound=Object)
 
+HIDDEN_UNCHANGED = "Texts that the dump hides count as unchanged, whatever a new manifest has"
 _EXAMPLES = 3
 
 
@@ -260,8 +261,7 @@ class Overlay:
             text = "Status and node of an object that is applied again stay, so these are not read"
             warnings.append(f"{text}: {examples(self._ignored, _EXAMPLES)}.")
         if self._hidden:
-            text = "Texts that the dump hides count as unchanged, whatever a new manifest has"
-            warnings.append(f"{text}: {examples(self._hidden, _EXAMPLES)}.")
+            warnings.append(f"{HIDDEN_UNCHANGED}: {examples(self._hidden, _EXAMPLES)}.")
         if self._merged:
             text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
             warnings.append(f"{text}: {examples(self._merged, _EXAMPLES)}.")

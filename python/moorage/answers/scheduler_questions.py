@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moorage.autoscalers.providers.pool_types import Types
     from moorage.autoscalers.scale_up_answer import ScaleUp
     from moorage.controllers import Rollout
+    from moorage.controllers.queues.queue_controller import QueueController
     from moorage.kube.model.cluster import RefusedPod, Suspended
     from moorage.kube.model.pod import Pod
 
@@ -651,6 +652,12 @@ class Questions:
         return lacking_pods.refusals(self.scheduler)
 
     @question
+    def queues(self) -> QueueController | None:
+        """Return what decides which jobs run; None for a cluster without queues of Kueue."""
+        self.scheduler.sync()
+        controllers = self.scheduler.controllers
+        return None if controllers is None else controllers.queues
+
     def suspended(self) -> list[Suspended]:
         """Return the workloads of other projects that the cluster has and that are suspended still."""
         return lacking_pods.suspended(self.scheduler)

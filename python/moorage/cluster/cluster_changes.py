@@ -25,7 +25,7 @@ from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import percent, share
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
-from moorage.kube.model.workload import MAX_PODS, CronJob, Job
+from moorage.kube.model.workload import MAX_PODS, QUEUE, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.kube.workloads.missing_pods import new_pod
@@ -331,7 +331,8 @@ class ClusterChanges:
 
     def unsuspend(self) -> Change:
         """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
-        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
+        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Those
+        in a queue of Kueue that the cluster has are left to it.
 
         Returns
         -------
@@ -340,25 +341,18 @@ class ClusterChanges:
         """
         changed: list[str] = []
         with changing(self.scheduler.context) as client:
-            waiting = still_suspended(client, self.scheduler.options.suspended)
+            controllers = self.scheduler.controllers
+            queued = controllers is not None and controllers.queues is not None
+            listed = still_suspended(client, self.scheduler.options.suspended)
+            waiting = [workload for workload in listed if not (queued and workload.queue)]
             objects = [obj for workload in waiting for obj in workload.objects]
             created = apply_objects(client, self.scheduler.controllers, objects).created if objects else ()
             kept = {workload.text: workload.why for workload in waiting if workload.why}
             jobs: list[Job] = client.list(Job)[0]
-            queued = {
-                (workload.namespace, workload.name): workload
-                for workload in self.scheduler.options.suspended
-                if workload.is_job
-            }
             for job in jobs:
-                waits = queued.get((job.namespace, job.name))
-                if not job.spec.suspend or (waits is not None and waits.why):
-                    continue  # what its queue never admits is told as it is
-                spec, template = job.spec, job.spec.template
-                if waits is not None and waits.additions is not None:
-                    template = replace(template, spec=waits.additions.to(template.spec))
-                running = replace(job, spec=replace(spec, suspend=False, template=template))
-                changed += _updated(client, job, running).changed
+                if job.spec.suspend and not (queued and QUEUE in job.metadata.labels):
+                    running = replace(job, spec=replace(job.spec, suspend=False))
+                    changed += _updated(client, job, running).changed
         return Change(created=created, changed=tuple(changed), kept=kept)
 
     @typed

@@ -121,7 +121,9 @@ class PodScheduler:
                 now = clock if clock is not None and options.wait is None else volumes.now
                 times = options.pod_times
                 times_of = times if callable(times) else lambda _: times
-                around = ControlledCluster(store, self.informers, self.cache, now, times_of, options.gates)
+                around = ControlledCluster(
+                    store, self.informers, self.cache, now, times_of, options.gates, options.suspended
+                )
                 self.sleeping_controllers = context.controllers = SleepingControllers(around)
             yield
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .changing_scheduler import ChangingScheduler
 
 NODES = "NODE|LABEL=VALUE"
-ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "not-rolled-out", "evicted")
+ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "not-rolled-out", "evicted", "queued")
 """What may become of pods and be no failure of a gate, by status."""
 
 
@@ -196,7 +196,7 @@ VERBS = (
     ChangeVerb(
         "unsuspend",
         "",
-        "Let suspended Jobs, JobSets and the like run, as if Kueue had admitted them.",
+        "Let suspended Jobs, JobSets and the like run, but those in queues of Kueue.",
         idle="nothing is suspended",
     ),
 )

@@ -456,7 +456,7 @@ def _read_vpa(document: Any, into: RequestFile) -> None:
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
     """Return the workloads of which nothing runs."""
-    listed = [workload for workload in workloads if not workload.is_job]
+    listed = [*workloads]
     if not listed:
         return []
     running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.kube.admission.request import COLLECTOR, RefusedError
-from moorage.kube.model.cluster import RefusedPod
+from moorage.kube.model.cluster import RefusedPod, Suspended
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -81,6 +81,9 @@ from .pod_times import TimesOf
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
+if TYPE_CHECKING:
+    from .queues.queue_controller import QueueController
+
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _REPLICATED = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
@@ -113,6 +116,10 @@ class ClusterControllers(SavedFields):
     ----------
     handlers : dict of type to ResourceEventHandler
         By kind, what hears of events; `SleepingControllers` pass them on.
+    suspended : sequence of Suspended
+        The suspended workloads of other projects that the cluster had.
+    queues : QueueController or None
+        Kueue; None for a cluster without its queues.
     """
 
     def __init__(
@@ -136,6 +143,8 @@ class ClusterControllers(SavedFields):
         self._replacements: list[tuple[Pod, Pod]] = []
         self._refused: dict[str, str] = {}
         self._absent = frozenset[str]()  # workloads that pods name and that were not read: by their paths
+        self.suspended: Sequence[Suspended] = ()
+        self.queues: QueueController | None = None
         self._has_namespaces = False  # whether any was read; else each counts as there
         self._going: set[str] = set()  # UIDs of pods whose replacements were made when the cluster was read
         self._copies: dict[str, Indexer[Any]] = {
@@ -259,9 +268,19 @@ class ClusterControllers(SavedFields):
         *("budgets", "claims", "jobs", "kubelets", "attachments"),
     )
 
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return super().save(), self.queues and self.queues.save()
+
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`."""
-        super().undo(saved)
+        own, queues = saved
+        super().undo(own)
+        if queues is None:
+            self.queues = None
+        else:
+            self.queues = self.queues or self._queues()
+            self.queues.undo(queues)
         self.daemon_sets.forget_rollouts()
         self.control.begin_round()  # quotas count other pods
 
@@ -360,6 +379,11 @@ class ClusterControllers(SavedFields):
         A workload that was looked at because its time had come waits for an event, or for a later time, if
         the round changes nothing. So there are only as many rounds in a row as there are changes.
         """
+        if self.queues is None and (self._changed or self.suspended):
+            kinds = [kind.__name__ for kind in self._client.changed_since(-1)]
+            self.queues = self._queues() if "LocalQueue" in kinds else None
+        if self.queues is not None and self.queues.work():
+            return True
         due = self._wake() if self.availability.waiting else []
         if self.control.refusals:
             self._look_at(self.control.to_try_again())
@@ -396,6 +420,11 @@ class ClusterControllers(SavedFields):
             return True
         self.availability.wait_for_events(due)
         return False
+
+    def _queues(self) -> QueueController:
+        from .queues.queue_controller import QueueController  # few clusters have Kueue
+
+        return QueueController(self._client, self.control, self.suspended)
 
     def _reconcile_all(self, changed: Mapping[tuple[str, str], float]) -> None:
         """Look at workloads in the order of their writes. Those that make other workloads come first: if that

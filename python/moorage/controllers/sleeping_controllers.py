@@ -5,7 +5,7 @@ Plain pods on plain nodes need none, so that a program which has nothing else do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ from moorage import controllers
 from moorage._core.base.indexed_objects import of_dependents
 from moorage._core.base.watch_events import Notice
 from moorage.engine.cache import SchedulerCache
+from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -45,6 +46,8 @@ class ControlledCluster(NamedTuple):
     now: Callable[[], float]
     times: TimesOf
     gates: FeatureGates
+    suspended: Sequence[Suspended] = ()
+    """The suspended workloads of other projects that the cluster had."""
 
 
 class SleepingControllers:
@@ -85,7 +88,8 @@ class SleepingControllers:
         if self._awake is None:
             with self._around.cache.lock:
                 if self._awake is None:
-                    self._awake = controllers.ClusterControllers(*self._around)
+                    self._awake = controllers.ClusterControllers(*self._around[:-1])
+                    self._awake.suspended = self._around.suspended
                     if self._has_started:
                         self._awake.start_among_plain(self._has_namespaces)
         return self._awake
@@ -96,6 +100,7 @@ class SleepingControllers:
         namespaces: list[Namespace] = client.list(Namespace)[0]
         if (
             self._awake is not None
+            or self._around.suspended
             or any(node.spec.taints or node.spec.unschedulable for node in informers.lister(Node).list())
             or any(namespace.metadata.deletion_timestamp is not None for namespace in namespaces)
             or any(map(_is_going_or_reported, informers.lister(Pod).list()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from heapq import heapify, heappop, heappush
 
 from moorage.kube.model.kueue import BEST_EFFORT, STRICT
@@ -34,6 +36,14 @@ class PendingQueue:
         self.inadmissible: dict[str, QueuedWorkload] = {}
         self._revisions: dict[str, int] = {}
         self._sticky = ""
+
+    def copy(self, workloads: Mapping[str, QueuedWorkload]) -> PendingQueue:
+        """Return the same queue of copies of its workloads."""
+        new = copy(self)
+        new._heap, new._places, new._revisions = self._heap[:], self._places.copy(), self._revisions.copy()
+        new._active = {key: workloads[key] for key in self._active}
+        new.inadmissible = {key: workloads[key] for key in self.inadmissible}
+        return new
 
     def __contains__(self, key: str) -> bool:
         return key in self._active or key in self.inadmissible

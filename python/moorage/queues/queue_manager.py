@@ -4,7 +4,9 @@ pkg/controller/core/workload_controller.go, pkg/cache/queue/manager.go)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from moorage.errors import InputError
 from moorage.kube.model.kueue import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
@@ -42,6 +44,8 @@ from .workloads import (
 _INADMISSIBLE, _DEACTIVATED = "Inadmissible", "Deactivated"
 _QUEUE_STOPPED, _LOCAL_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
 _SECOND = 1000
+
+T = TypeVar("T", bound=Object)
 _MOST_CYCLES = 100_000
 
 
@@ -149,6 +153,7 @@ class Kueue:
         self._leaving: dict[str, int] = {}
         self._evicted: dict[str, str] = {}
         self._queued: set[str] = set()
+        self._moved: dict[str, None] = {}
         self._round = 1
         given = list(objects)
         for obj in given:
@@ -161,7 +166,28 @@ class Kueue:
                 self._queued.add(obj.key)
         self.settle()
 
+    def copy(self) -> Kueue:
+        """Return one that goes on from here by itself."""
+        new = copy(self)
+        new._generations = self._known_generations()
+        new._snapshot = None
+        new.workloads = {key: workload.copy() for key, workload in self.workloads.items()}
+        new._pending = {name: queue.copy(new.workloads) for name, queue in self._pending.items()}
+        for name in ("_objects", "_touched", "_retried", "_leaving", "_evicted", "_queued", "_moved"):
+            setattr(new, name, getattr(self, name).copy())
+        return new
+
+    def take_moved(self) -> list[str]:
+        """Return which workloads have got or lost their admission since the last call."""
+        moved, self._moved = self._moved, {}
+        return [*moved]
+
     # ---- objects
+
+    def _known_generations(self) -> dict[str, int]:
+        if self._snapshot is None:
+            return self._generations
+        return {name: queue.generation for name, queue in self._snapshot.queues.items()}
 
     @property
     def snapshot(self) -> QueueSnapshot:
@@ -177,8 +203,7 @@ class Kueue:
 
     def _read(self) -> None:
         """Take over what the objects say."""
-        if self._snapshot is not None:
-            self._generations = {name: queue.generation for name, queue in self._snapshot.queues.items()}
+        self._generations = self._known_generations()
         self._snapshot = None
         objects = self._objects.values()
         self._policies = PodPolicies(objects)
@@ -191,6 +216,10 @@ class Kueue:
             if name not in self._pending:
                 self._pending[name] = PendingQueue(strategy, self.settings)
             self._pending[name].strategy = strategy
+
+    def listed(self, kind: type[T]) -> list[T]:
+        """Return the objects of a kind that are not workloads."""
+        return [each for each in self._objects.values() if isinstance(each, kind)]
 
     def apply(self, obj: Object) -> None:
         """Create an object, or put it in the place of the one with its name."""
@@ -322,6 +351,15 @@ class Kueue:
             return None
         return self._pending.get(local.spec.cluster_queue)
 
+    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
+        """Return the cluster queue to which the queue of a workload leads; "" without one."""
+        local = self._local.get(workload.queue)
+        return (
+            local.spec.cluster_queue
+            if local is not None and local.spec.cluster_queue in self._pending
+            else ""
+        )
+
     def _enter(self, workload: QueuedWorkload) -> None:
         queue = self._queue_of(workload)
         if queue is not None and workload.is_queued:
@@ -387,6 +425,7 @@ class Kueue:
         admitted = reserved and ready and not delayed
         if admitted == workload.is_true(ADMITTED):
             return False
+        self._moved[workload.key] = None
         reason, message = "Admitted", "The workload is admitted"
         if not reserved:
             reason, message = "NoReservation", "The workload has no reservation"

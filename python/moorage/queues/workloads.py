@@ -4,6 +4,7 @@ their conditions."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -184,6 +185,12 @@ class QueuedWorkload:
 
     def __repr__(self) -> str:
         return f"<Workload {self.key} {self.status}>"
+
+    def copy(self) -> QueuedWorkload:
+        """Return one that changes by itself."""
+        new = copy(self)
+        new.conditions, new.checks = dict(self.conditions), dict(self.checks)
+        return new
 
     def adjust(self, policies: PodPolicies) -> None:
         """Take over what namespaces and runtime classes set in its pods."""

@@ -32,10 +32,12 @@ from moorage.notes import basis_line, of_kinds, with_notes
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
 from .simulation import (
+    EVICTED,
     KEPT,
     NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
+    QUEUED,
     REFUSED,
     SKIPPED_KIND,
     EvictedPod,
@@ -312,7 +314,8 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
     kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED] - stranded
     unknown = verdict.not_known(counts=True)
     hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
-    failed = verdict.failed - kept - idle - unadmitted - stranded - hinted
+    queued = sum(finding.pods for finding in verdict.findings if finding.counts and finding.group.is_of_queue)
+    failed = verdict.failed - kept - idle - unadmitted - stranded - hinted - queued
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
     if later := verdict.refused_later:
@@ -333,6 +336,7 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
             "pods do not start on the nodes that they name",
         )
         yield f"FAIL: {number_of(stranded, *names)}"
+    yield from _queued(verdict)
     if failed:
         scale_up = verdict.compared.scale_up
         came = f", beside {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
@@ -355,6 +359,21 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
     others = sum(finding.pods for finding in verdict.findings if not (finding.counts or finding.is_unknown))
     if others:
         yield f"not counted: {others}"
+
+
+def _queued(verdict: Verdict) -> Iterator[str]:
+    """Yield which workloads of the change wait in queues."""
+    counted = [each.group for each in verdict.findings if each.counts]
+    texts = {
+        QUEUED: ("workload waits in its queue", "workloads wait in their queues"),
+        EVICTED: ("workload is preempted by Kueue and waits", "workloads are preempted by Kueue and wait"),
+    }
+    for status, have in texts.items():
+        groups = [group for group in counted if group.status == status and group.is_of_queue]
+        if groups:
+            names = [f"{group.workload.namespace}/{group.workload.text}" for group in groups]
+            named = first_of([*dict.fromkeys(names)], _EXAMPLES)
+            yield f"FAIL: {number_of(len(groups), *have)}: {named}{HINT.format(status)}"
 
 
 def _placed_text(verdict: Verdict) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from copy import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from moorage.cluster.verbs import RequestedChange
-from moorage.errors import InputError, first_of, number_of
+from moorage.errors import InputError, first_of
 from moorage.kube import Cluster, Job
 from moorage.kube.apiserver.hidden_texts import hidden_kept
 from moorage.kube.apiserver.overlay import HIDDEN_UNCHANGED
@@ -189,27 +188,16 @@ class CheckQuestion:
 
     def _not_checked(self, scheduler: Scheduler, verdict: Verdict) -> Iterator[str]:
         """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""
-        before = suspended_names(self.before.others, self.before.suspended) if verdict.is_about_pods else ()
-        never = {(job.namespace, job.name) for job in self.after.suspended if job.is_job and job.why}
-        listed: list[Job] = scheduler.client.list(Job)[0]
-        jobs = [job for job in listed if (job.namespace, job.name) not in never]  # those are findings
-        now = suspended_names(jobs, [each for each in scheduler.ask.suspended() if not each.why])
+        in_queues = scheduler.ask.queues() is not None
+        cluster = self.before if verdict.is_about_pods else Cluster()
+        before = suspended_names(cluster.others, cluster.suspended, in_queues)
+        jobs: list[Job] = scheduler.client.list(Job)[0]
+        now = suspended_names(jobs, [each for each in scheduler.ask.suspended() if not each.why], in_queues)
         if names := [name for name in now if name not in before]:
-            comes = f": {self._let_run(verdict, before)}" if self.releases is None else ""
             named = first_of(names, 3)
-            yield f"Not checked, because they are suspended: {named}; --unsuspend lets them run{comes}."
+            yield f"Not checked, because they are suspended: {named}; --unsuspend lets them run."
         elif not verdict.is_about_pods:
             yield NO_POD
-
-    def _let_run(self, verdict: Verdict, before: Iterable[str]) -> str:
-        """Return what becomes of pods if suspended workloads run, but for those of these names."""
-        after = _without(self.after, {*before})
-        changes = [*self.changes, RequestedChange("--unsuspend", ())]
-        then = replace(self, after=after, changes=changes, losses=None).answer().verdict
-        placed, failed = then.placed - verdict.placed, then.failed - verdict.failed
-        texts = [f"{number_of(placed, 'more pod finds', 'more pods find')} a node"] if placed else []
-        texts += [f"{number_of(failed, 'more pod has', 'more pods have')} no node"] if failed else []
-        return ", ".join(texts) or "no more pods come"
 
     def _without_nodes(self, failed: int) -> Iterator[str]:
         """Yield for which questions no nodes come, and of which groups none do."""
@@ -228,6 +216,8 @@ class CheckQuestion:
         """Return the cluster with the changes, and what was waiting before them."""
         earlier = self._begun(settings)
         loaded = earlier if self.after is self.before else begin(self.after, settings, earlier)
+        has_change = bool(self.files or self.changes)
+        loaded.decided, loaded.waited = (earlier.decided, earlier.waiting) if has_change else ((), ())
         return SimulationSetup(self.after, settings, self.changes, self.coming, loaded), earlier.waiting
 
     def _passes(self, waiting: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:
@@ -235,17 +225,6 @@ class CheckQuestion:
         return lambda settings: (
             judge(self._setup(settings)[0].run(), waiting, self.allowed, self.new_only).passed
         )
-
-
-def _without(cluster: Cluster, names: Set[str]) -> Cluster:
-    """Return a cluster without the suspended workloads of these names."""
-    left = copy(cluster)
-    left.others = [obj for obj in cluster.others if names.isdisjoint(suspended_names([obj], ()))]
-    left.suspended = [each for each in cluster.suspended if names.isdisjoint(suspended_names((), [each]))]
-    if (change := cluster.change) is not None:
-        objects = [pair for pair in change.objects if names.isdisjoint(suspended_names(pair[1:], ()))]
-        left.change = change._replace(before=_without(change.before, names), objects=objects)
-    return left
 
 
 def _hidden_rollouts(cluster: Cluster) -> Iterator[RequestedChange]:

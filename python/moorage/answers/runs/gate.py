@@ -32,6 +32,7 @@ from .simulation import (
     KEPT,
     NOT_ROLLED_OUT,
     PLACED,
+    QUEUED,
     REFUSED,
     REFUSED_LATER,
     REPLACED,
@@ -84,9 +85,14 @@ class Finding(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nobody knows if these pods are missing: their kind is not simulated. It is known of the
-        pods of a Job that its queue never admits."""
-        return self.group.status == SKIPPED_KIND and bool(self.group.workload.group)
+        """Whether nobody knows if these pods are missing: their kind is not simulated."""
+        return self.group.status == SKIPPED_KIND
+
+    @property
+    def is_as_before(self) -> bool:
+        """Whether the pods are no failure if they were waiting before: they have their turn in a queue, or
+        nobody knows if they are missing."""
+        return self.is_unknown or self.group.status == QUEUED
 
     @property
     def hint(self) -> str:
@@ -262,7 +268,8 @@ def judge(
 
     Pods that are being deleted are ignored, unless others wait for their end. An evicted pod counts unless
     its controller has made another one; that one counts as any pod does. Of objects of kinds that are not
-    simulated it is not known whether they lack pods: only those count that a change brings.
+    simulated it is not known whether they lack pods, and workloads wait in queues as a rule: only those count
+    that a change brings.
 
     Parameters
     ----------
@@ -283,7 +290,7 @@ def judge(
     ]
     findings = [
         finding._replace(
-            counts=not (finding.allowed or (finding.waited and (new_only or finding.is_unknown)))
+            counts=not (finding.allowed or (finding.waited and (new_only or finding.is_as_before)))
         )
         for finding in findings
     ]

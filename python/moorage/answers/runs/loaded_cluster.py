@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +36,9 @@ from moorage.store.protocol import WatchEvent
 from ..findings.finding import LintFinding
 from ..findings.told_findings import told_findings
 from ..scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from moorage.queues import Cycle
 
 T = TypeVar("T", bound=Object)
 
@@ -257,7 +260,11 @@ class LoadedCluster:
     pods : PodsInOrder
         The pods that have not finished, in reading order, then as workloads made them.
     waiting : set of str
-        See `waiting_pods`.
+        See `waiting_pods`; and the workloads that wait in queues.
+    decided : sequence of Cycle
+        What Kueue decided before any change.
+    waited : collection of str
+        What was waiting then, of what this cluster is compared with.
     """
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, Any]) -> None:
@@ -266,6 +273,13 @@ class LoadedCluster:
         self._whole = cluster
         self.pods = self._listed = PodsInOrder({pod.key: pod for pod in self.completed.pods})
         self.waiting = waiting_pods(self.completed, self._listed.read)
+        self.decided: Sequence[Cycle] = ()
+        self.waited: Collection[str] = ()
+        if (queues := self.scheduler.ask.queues()) is not None:
+            from ..queues.queued_workloads import waiting_workloads  # few clusters have Kueue
+
+            self.waiting |= {each.mark for each in waiting_workloads(queues, ())}
+            self.decided = queues.cycles if cluster.change is None else ()
         there = chain(self.completed.pods, self.completed.finished)
         self._namespaces = {pod.metadata.namespace for pod in there}
         self._version = self.version(self.scheduler)

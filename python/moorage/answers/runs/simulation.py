@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from .coming_nodes import ComingNodes, ScaleUpReport
 
 PLACED, REPLACED, KEPT, SKIPPED_KIND, BOUND = "placed", "replaced", "kept", "skipped-kind", "bound"
+QUEUED, WAITING_WORKLOAD = "queued", "Workload.kueue.x-k8s.io "
+"""Of workloads that wait in a queue of Kueue; how their marks begin."""
 REFUSED_LATER, NOT_ROLLED_OUT = "refused-later", "not-rolled-out"
 """Of workloads whose pods run: new ones would be refused; or keep an old template, as it is not simulated how
 another one is rolled out."""
@@ -74,7 +76,7 @@ HELD = (KEPT, NOT_ROLLED_OUT)
 """Status of pods that are on nodes, as before."""
 STATUSES = [
     *(PLACED, UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING),
-    *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_ROLLED_OUT, NOT_STARTED),
+    *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_ROLLED_OUT, NOT_STARTED, QUEUED),
 ]
 Status = Annotated[str, Meta(extra_json_schema={"enum": STATUSES})]
 """What has become of a pod; see `PodOutcome`."""
@@ -162,8 +164,9 @@ class PodOutcome(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What names it among outcomes: ``namespace/name`` of the pod, or `LeftOut.mark`."""
-        return self.pod.metadata.uid if self.status == SKIPPED_KIND else self.pod.key
+        """What names it among outcomes: ``namespace/name`` of the pod, or a mark of a workload without pods,
+        such as `LeftOut.mark`, which has a space."""
+        return self.pod.metadata.uid if self.pod.metadata.uid.partition(" ")[2] else self.pod.key
 
     @property
     def is_leaving(self) -> bool:
@@ -255,6 +258,11 @@ class Simulation(Struct, dict=True):
     def lines(self) -> Iterator[str]:
         """Yield which running pods were evicted, on which times it depends, and who was not asked, a line
         each."""
+        if (queues := self.scheduler.ask.queues()) is not None:
+            from ..queues.queued_workloads import admission_lines
+
+            loaded = self.setup.loaded
+            yield from admission_lines(queues, self.placed_of, loaded.decided, loaded.waited)
         if self.preempted:
             pods = number_of(len(self.preempted), "running pod", "running pods")
             texts = [f"{victim.pod.key}, by {victim.by}" for victim in self.preempted]
@@ -325,7 +333,8 @@ class Simulation(Struct, dict=True):
             if not refusal.is_old_template
         ]
         known = [*filter(None, outcomes), *awaited, *refused, *self._refused_by_kubelets]
-        return [*known, *self._not_simulated(), *self._not_rolled_out({each.key for each in known})]
+        more = [*self._not_simulated(), *self._queued()]
+        return [*known, *more, *self._not_rolled_out({each.key for each in known})]
 
     @cached_property
     def lacking(self) -> dict[str, list[PodOutcome]]:
@@ -396,6 +405,22 @@ class Simulation(Struct, dict=True):
             reason = f"{replicas} of {obj.full_kind}, {obj.why}"
             outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(obj.replicas, MAX_PODS)
         return outcomes
+
+    def _queued(self) -> Iterator[PodOutcome]:
+        """Yield an outcome for each pod of the workloads that wait in queues: evicted, if they ran."""
+        if (queues := self.scheduler.ask.queues()) is None:
+            return
+        from ..queues.queued_workloads import waiting_workloads  # few clusters have Kueue
+
+        for each in waiting_workloads(queues, self.setup.loaded.decided):
+            meta = ObjectMeta(name=each.owner.name, namespace=each.owner.namespace, uid=each.mark)
+            status = EVICTED if each.was_running else QUEUED
+            yield from [PodOutcome(Pod(metadata=meta), each.owner, status, "", each.why)] * each.pods
+
+    def placed_of(self, workload: Workload) -> int:
+        """Return how many pods of a workload have a node."""
+        outcomes = self._by_workload.get(workload, ())
+        return self.running[workload] + sum(outcome.status == PLACED for outcome in outcomes)
 
     def _not_rolled_out(self, known: Container[str]) -> Iterator[PodOutcome]:
         """Yield an outcome for each pod on a node, of no other outcome, whose workload has another template;
@@ -612,7 +637,7 @@ def input_warnings(cluster: Cluster, loaded: LoadedCluster) -> list[str]:
     waiting = [pods[key] for key in pods.pending]
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
     past = idle_warnings(cluster.others, cluster.suspended)
-    now = idle_warnings(stored, scheduler.ask.suspended())
+    now = idle_warnings(stored, scheduler.ask.suspended(), scheduler.ask.queues() is not None)
     kept = [text for text in cluster.warnings if text in now or text not in past]
     new = (text for text in now if text not in past)
     added = admission_warnings(client, loaded.namespaces, waiting)
@@ -663,6 +688,11 @@ class PodsAlike(NamedTuple):
     status: str
     reason: str
     outcomes: list[PodOutcome]
+
+    @property
+    def is_of_queue(self) -> bool:
+        """Whether they are of a workload that waits in a queue of Kueue."""
+        return bool(self.outcomes) and self.outcomes[0].pod.metadata.uid.startswith(WAITING_WORKLOAD)
 
     @property
     def what(self) -> str:

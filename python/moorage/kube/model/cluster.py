@@ -218,11 +218,6 @@ class LeftOut(NamedTuple):
         return f"{self.full_kind} {self.key} {self.digest or self.why}"
 
     @property
-    def is_job(self) -> bool:
-        """Whether it is a Job that its queue never admits."""
-        return self.full_kind == "Job.batch"
-
-    @property
     def is_known(self) -> bool:
         """Whether it is known that workloads of this kind make pods."""
         return self.why != UNKNOWN.format(self.full_kind)
@@ -253,7 +248,7 @@ class PodAdditions(NamedTuple):
 
 
 class Suspended(NamedTuple):
-    """A workload of another project that makes no pods while it is suspended, or a Job of a known queue.
+    """A workload of another project that makes no pods while it is suspended.
 
     Attributes
     ----------
@@ -262,9 +257,9 @@ class Suspended(NamedTuple):
     objects : tuple of Object
         What its operator makes of it when it runs.
     why : str
-        Why that does not follow from it, as a clause; "" if it does. Of a Job, why its queue never admits it.
-    additions : PodAdditions, optional
-        Of a Job, what its pods get when its queue admits it.
+        Why that does not follow from it, as a clause; "" if it does.
+    source : CustomObject, optional
+        Itself, with a UID.
     """
 
     full_kind: str
@@ -273,12 +268,7 @@ class Suspended(NamedTuple):
     queue: str
     objects: tuple[Object, ...]
     why: str = ""
-    additions: PodAdditions | None = None
-
-    @property
-    def is_job(self) -> bool:
-        """Whether it is a Job, which the cluster has itself."""
-        return self.full_kind == "Job.batch"
+    source: CustomObject | None = None
 
     @property
     def key(self) -> str:

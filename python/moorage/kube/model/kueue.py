@@ -11,8 +11,6 @@ from .pod import Toleration
 from .workload import KUEUE, PodTemplateSpec
 
 _V1BETA2 = f"{KUEUE}/v1beta2"
-QUEUE = f"{KUEUE}/queue-name"
-"""The label by which a job names its queue."""
 
 NEVER, LOWER, NEWER, ANY = "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"
 NEXT, STOP = "TryNextFlavor", "MayStopSearch"

@@ -31,6 +31,8 @@ from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
 KUEUE = "kueue.x-k8s.io"
 """The API group of Kueue."""
+QUEUE = f"{KUEUE}/queue-name"
+"""The label by which a job names its queue."""
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 

@@ -24,7 +24,7 @@ from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod
 from ..model.policy import NO_STATUS, PodDisruptionBudget
-from ..model.workload import ControllerRevision, CustomObject, Deployment, Job, PriorityClass, ReplicaSet
+from ..model.workload import ControllerRevision, CustomObject, Deployment, PriorityClass, ReplicaSet
 from ..workloads.disruption import with_statuses
 from ..workloads.ownership import FINISHED, PodIndex
 from ..workloads.stateful_pods import ephemeral_claims
@@ -153,9 +153,6 @@ class ClusterChange:
         after.refused = [*before.refused, *new_pods.refused]
         warnings = [*warnings_after(before, after, completed, new), *_without_namespace(before, objects)]
         after.warnings = [*warnings, *recognized.warnings, *new_pods.notes()]
-        jobs = {obj.key for obj in new if isinstance(obj, Job)}
-        after.left_out = [each for each in before.left_out if not (each.is_job and each.key in jobs)]
-        after.suspended = [each for each in before.suspended if not (each.is_job and each.key in jobs)]
         return after
 
     # ---- the cluster before --------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from ..workloads.expand_kinds import (
     SUSPENDED,
     Expanded,
     expand_kinds,
+    has_queues,
     is_of_kueue,
     not_counted,
     suspended_names,
@@ -519,16 +520,20 @@ def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> I
             yield RoutineNote(f"Left out, {why}{number}: {examples(texts, _MOST_KINDS)}.", short)
 
 
-def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> list[str]:
+def idle_warnings(
+    objects: Sequence[Object], suspended: Iterable[Suspended], in_queues: bool | None = None
+) -> list[str]:
     """Return warnings about suspended workloads, and CronJobs without a run under way; none without any.
 
     Parameters
     ----------
     objects : sequence of Object
         With the Jobs and CronJobs.
+    in_queues : bool, optional
+        See `suspended_names`; by default whether the objects have queues.
     """
     timed = [f"CronJob {job.key}" for job in due(objects)]
-    names = suspended_names(objects, suspended)
+    names = suspended_names(objects, suspended, has_queues(objects) if in_queues is None else in_queues)
     whys = {SUSPENDED: names, AT_TIMES: timed}
     return [not_counted(why, each) for why, each in whys.items() if each]
 

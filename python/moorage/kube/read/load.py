@@ -32,7 +32,6 @@ from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.workload import (
     CustomObject,
-    Job,
     PriorityClass,
     full_kind,
 )
@@ -270,16 +269,16 @@ def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: in
         is_read = bool(obj.metadata.uid or obj.metadata.resource_version)
         is_made = bool(obj.metadata.owner_references) or (isinstance(obj, Pod) and bool(obj.spec.node_name))
         is_near = is_operated and not isinstance(obj, (*WORKLOADS, Pod, Node))
+        is_before = is_operated and is_of_kueue(obj)  # as what operators make of objects follows from it
         is_part = (is_new and (is_read or is_made or is_near)) or (is_read and at not in texts)
-        if is_part or _is_operated(obj) or isinstance(obj, AdmissionPlugins):
+        if is_part or is_before or _is_operated(obj) or isinstance(obj, AdmissionPlugins):
             of_cluster.append(at)
     return of_cluster
 
 
 def _is_operated(obj: Object) -> bool:
-    """Whether operators that are not simulated act on an object: Kueue on a suspended Job."""
-    is_suspended = isinstance(obj, Job) and bool(obj.spec.suspend)
-    return isinstance(obj, CustomObject) or is_suspended or is_of_kueue(obj)
+    """Whether operators that are not simulated act on an object."""
+    return isinstance(obj, CustomObject)
 
 
 def _refuse_swapped(read: ReadObjects) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,11 +15,11 @@ from moorage.notes import RoutineNote
 from ..admission.validate_object import validate
 from ..apiserver.decode import Head, decode, decode_kind, is_known
 from ..apiserver.unknown_fields import check_kind
-from ..model.cluster import UNKNOWN, LeftOut, PodAdditions, Suspended
+from ..model.cluster import UNKNOWN, LeftOut, Suspended
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import KUEUE, MAX_PODS, CustomObject, Job, full_kind
+from ..model.workload import KUEUE, MAX_PODS, QUEUE, CustomObject, Job
 from .custom_objects import (
     counted,
     digest_of,
@@ -34,8 +33,7 @@ from .custom_objects import (
 )
 from .kind_rules import NOT_SIMULATED, Group, KindRule, Values, map_of
 from .kind_table import rule_of
-from .ownership import Owners, controller_reference, is_active
-from .queue_quotas import QUEUE, Inadmissible, Quotas, fewest
+from .ownership import Owners, controller_reference, is_active, stable_uid
 
 _EXAMPLES = 5
 _LEFT_OUT = "Not simulated, so their pods are left out"
@@ -133,16 +131,28 @@ def not_counted(why: str, names: Sequence[str]) -> str:
     return RoutineNote(f"Not counted, {why} ({len(names)}): {shown}.")
 
 
-def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
-    """Return the kinds and names of suspended workloads, with their queues of Kueue."""
+def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended], has_queues: bool) -> list[str]:
+    """Return the kinds and names of suspended workloads, with the queues of Kueue that they name.
+
+    Parameters
+    ----------
+    has_queues : bool
+        Whether Kueue decides about those that name a queue, so that they are left out.
+    """
     waiting = [job for job in jobs if isinstance(job, Job) and job.spec.suspend]
     queues = [
         (f"Job {job.key}", job.metadata.labels.get(QUEUE, ""))
         for job in waiting
         if job.status.completion_time is None
     ]
-    queues += [(workload.text, workload.queue) for workload in others if not workload.is_job]
-    return [f"{name} (queue {queue})" if queue else name for name, queue in queues]
+    queues += [(workload.text, workload.queue) for workload in others]
+    names = [(name, queue) for name, queue in queues if not (queue and has_queues)]
+    return [f"{name} (queue {queue})" if queue else name for name, queue in names]
+
+
+def has_queues(objects: Iterable[Object]) -> bool:
+    """Whether there is a queue of Kueue that jobs can name."""
+    return any(obj.kind == "LocalQueue" and is_of_kueue(obj) for obj in objects)
 
 
 def is_of_kueue(obj: Object) -> bool:
@@ -171,13 +181,8 @@ class _Expansion:
         """Remember the objects that others refer to; one without a namespace is found by its name alone."""
         for obj in objects:
             if isinstance(obj, CustomObject) and obj.document and _makes_none(obj):
-                document = obj.document
-            elif is_of_kueue(obj):
-                document = msgspec.json.encode(obj)
-            else:
-                continue
-            for namespace in {self._namespace_of(obj), ""}:
-                self._read[full_kind(obj.kind, obj.api_version), namespace, obj.name] = document
+                for namespace in {self._namespace_of(obj), ""}:
+                    self._read[obj.full_kind, namespace, obj.name] = obj.document
 
     def keep(self, obj: Object, at: int) -> None:
         """Take an object, which is or was made for the one at an index."""
@@ -185,30 +190,13 @@ class _Expansion:
         self._expanded.sources.append(at)
 
     def result(self) -> Expanded:
-        """Return what was collected, and the Jobs that their queues never admit."""
+        """Return what was collected."""
         self._expanded.notes.extend(not_counted(why, names) for why, names in self._notes.items())
         for head, makes_some in ((_LEFT_OUT, True), (f"Left out, {NOT_KNOWN}", False)):
             names = [_left_out_text(kind) for kind in self._expanded.left_out if kind.is_known == makes_some]
             if names:
                 self._expanded.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
-        for obj in self._expanded.objects:
-            if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None:
-                self._admit(obj)
         return self._expanded
-
-    def _admit(self, job: Job) -> None:
-        """Note what a suspended Job gets when Kueue admits it, or that this never happens."""
-        key, queue = (self._namespace_of(job), job.name), job.metadata.labels.get(QUEUE, "")
-        admission = self._quotas.admission(queue, key[0], job.spec.template.spec, fewest(job))
-        if isinstance(admission, Inadmissible):
-            self._expanded.left_out.append(LeftOut("batch", job.kind, *key, *admission))
-            self._expanded.suspended.append(Suspended("Job.batch", *key, queue, (), admission.why))
-        elif admission is not None:
-            self._expanded.suspended.append(Suspended("Job.batch", *key, queue, (), "", admission))
-
-    @cached_property
-    def _quotas(self) -> Quotas:
-        return Quotas(self._read, self._find)
 
     def _note(self, why: str, obj: Object, more: str = "") -> None:
         """Note that an object makes no pods."""
@@ -275,21 +263,11 @@ class _Expansion:
         for inner in inner_result.suspended:
             objects += inner.objects
         name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
-        objects = [self._flavored(part, queue, name[0]) for part in objects]
-        outer.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
-
-    def _flavored(self, obj: Object, queue: str, namespace: str) -> Object:
-        """Return a pod or Job that a suspended workload makes with what its queue adds."""
-        if not isinstance(obj, Pod | Job):
-            return obj
-        spec = obj.spec.template.spec if isinstance(obj, Job) else obj.spec
-        admission = self._quotas.admission(queue, namespace, spec)
-        if not isinstance(admission, PodAdditions):
-            return obj
-        if isinstance(obj, Pod):
-            return replace(obj, spec=admission.to(spec))
-        template = replace(obj.spec.template, spec=admission.to(spec))
-        return replace(obj, spec=replace(obj.spec, template=template))
+        uid = obj.metadata.uid or stable_uid(obj.kind, *name)
+        source = replace(obj, metadata=replace(obj.metadata, namespace=name[0], uid=uid))
+        outer.suspended.append(
+            Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why, source)
+        )
 
     def _run(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Make the pods of an object that is not suspended."""

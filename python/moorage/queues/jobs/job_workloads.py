@@ -21,6 +21,7 @@ from moorage.kube.model.meta import Object, ObjectMeta, OwnerReference, whole_nu
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import (
     KUEUE,
+    QUEUE,
     CustomObject,
     Deployment,
     Job,
@@ -34,7 +35,7 @@ from moorage.kube.model.workload import (
 from ..workloads import JOB_UID
 from .pod_sets import KINDS, of_groups, of_job, of_values, pod_set
 
-_QUEUE, _PRIORITY = f"{KUEUE}/queue-name", f"{KUEUE}/priority-class"
+_PRIORITY = f"{KUEUE}/priority-class"
 _POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
 _DEFAULT = "default"
 _LONGEST = 253 - 6
@@ -106,7 +107,7 @@ class JobWorkloads:
 
     def queue_of(self, obj: Object) -> str:
         """Return the queue that an object names, or has by default; "" for none."""
-        named = obj.metadata.labels.get(_QUEUE, "")
+        named = obj.metadata.labels.get(QUEUE, "")
         if named or full_kind(obj.kind, obj.api_version) not in _MANAGED or _is_controlled(obj):
             return named
         return _DEFAULT if (obj.namespace or "default") in self._defaults else ""

@@ -1,0 +1,180 @@
+"""Changes with which Kueue would admit a workload: each was tried on a copy of its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.errors import number_of
+from moorage.kube import ClusterQueue, LocalQueue, Object, PodSpec
+from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
+from moorage.queues import Kueue, QueuedWorkload
+from moorage.queues.whole_amounts import amount, text
+
+_MIN = "kueue.x-k8s.io/job-min-parallelism"
+_MOST = 3
+_Place = tuple[str, str]
+"""A flavor and a resource."""
+
+
+def helpful_changes(kueue: Kueue, workload: QueuedWorkload) -> list[str]:
+    """Return changes that let a workload in, a clause each: another queue, fewer pods, smaller requests, more
+    quota, and no limits to what is borrowed and lent."""
+    tried = _ChangedQueues(kueue, workload)
+    kinds = (tried.other_queues, tried.fewer_pods, tried.smaller_requests, tried.more_quota, tried.no_limits)
+    return [clause for kind in kinds for clause in islice(kind(), 1)][:_MOST]
+
+
+class _ChangedQueues:
+    """A workload that waits, which is tried with changes."""
+
+    def __init__(self, kueue: Kueue, workload: QueuedWorkload) -> None:
+        self._kueue, self._key, self._per_pod = kueue, workload.key, workload.per_pod
+        self._workload = replace(workload.obj, status=QueuedWorkloadStatus())
+        self._queue = kueue.snapshot.queues.get(kueue.cluster_queue_of(workload))
+        self._total: dict[str, int] = {}
+        for needs in workload.needs():
+            for resource, value in needs.requests.items():
+                self._total[resource] = self._total.get(resource, 0) + value
+
+    def _is_admitted(self, *changed: Object) -> bool:
+        """Whether Kueue admits the workload after changes."""
+        kueue = self._kueue.copy()
+        for obj in (*changed, *([] if isinstance(changed[-1], Workload) else [self._workload])):
+            kueue.apply(obj)
+        kueue.run()
+        return kueue.workloads[self._key].counts
+
+    def _with(self, **fields: Any) -> Workload:
+        return replace(self._workload, spec=replace(self._workload.spec, **fields))
+
+    def other_queues(self) -> Iterator[str]:
+        """Yield other queues of its namespace."""
+        for local in self._kueue.listed(LocalQueue):
+            is_other = local.name != self._workload.spec.queue_name
+            is_near = local.namespace == self._workload.namespace
+            if is_near and is_other and self._is_admitted(self._with(queue_name=local.name)):
+                yield f"in queue {local.name} (ClusterQueue {local.spec.cluster_queue})"
+
+    def fewer_pods(self) -> Iterator[str]:
+        """Yield the largest number of pods that is admitted."""
+        if len(self._workload.spec.pod_sets) > 1:
+            return
+        (pods,) = self._workload.spec.pod_sets
+        least, most = 0, pods.count
+        while most - least > 1:
+            number = (least + most) // 2
+            fewer = replace(pods, count=number, min_count=None)
+            if self._is_admitted(self._with(pod_sets=(fewer,))):
+                least = number
+            else:
+                most = number
+        if least:
+            owner = self._workload.metadata.controller()
+            allows = f' (the annotation {_MIN}: "{least}" allows it)'
+            yield f"with {number_of(least, 'pod', 'pods')}" + (
+                allows if owner is not None and owner.kind == "Job" else ""
+            )
+
+    def smaller_requests(self) -> Iterator[str]:
+        """Yield how much of a resource each pod may ask for."""
+        if self._queue is None or len(self._workload.spec.pod_sets) > 1:
+            return
+        (pods,) = self._workload.spec.pod_sets
+        most: dict[str, int] = {}
+        for group in self._queue.groups:
+            for resource in group.resources & self._total.keys():
+                rooms = [self._queue.available((flavor, resource)) for flavor in group.flavors]
+                most[resource] = max(rooms, default=0) // max(pods.count, 1)
+        smaller = {each: value for each, value in most.items() if 0 < value < self._per_pod[0].get(each, 0)}
+        if not smaller:
+            return
+        lower = {each: self._per_pod[0][each] - value for each, value in smaller.items()}
+        spec = _lowered(pods.template.spec, lower)
+        if self._is_admitted(
+            self._with(pod_sets=(replace(pods, template=replace(pods.template, spec=spec)),))
+        ):
+            amounts = [f"{text(each, value)} {each}" for each, value in sorted(smaller.items())]
+            yield f"with requests of {', '.join(amounts)} a pod"
+
+    def more_quota(self) -> Iterator[str]:
+        """Yield the quota that is enough, of one flavor: what is missing of all that there is, or of what is
+        not used."""
+        if (known := self._queue) is None:
+            return
+        for queue in filter(self._is_of, self._kueue.listed(ClusterQueue)):
+            for flavor in (flavor for group in queue.spec.resource_groups for flavor in group.flavors):
+                for room in (lambda place: known.cell(place).potential(), known.available):
+                    raised: dict[_Place, dict[str, Any]] = {}
+                    texts = []
+                    for quota in flavor.resources:
+                        lacks = self._total.get(quota.name, 0) - room((flavor.name, quota.name))
+                        if lacks > 0:
+                            nominal = text(quota.name, amount(quota.name, quota.nominal_quota) + lacks)
+                            raised[flavor.name, quota.name] = {"nominal_quota": nominal}
+                            texts.append(f"{nominal} {quota.name} (now {quota.nominal_quota})")
+                    if raised and self._is_admitted(_changed(queue, raised)):
+                        where = f"in flavor {flavor.name} of ClusterQueue {queue.name}"
+                        yield f"with nominalQuota {', '.join(texts)} {where}"
+
+    def no_limits(self) -> Iterator[str]:
+        """Yield limits without which it is admitted: of what its queue borrows, and others lend."""
+        for queue in self._kueue.listed(ClusterQueue):
+            field = "borrowing_limit" if self._is_of(queue) else "lending_limit"
+            limits = {
+                (flavor.name, quota.name): getattr(quota, field)
+                for group in queue.spec.resource_groups
+                for flavor in group.flavors
+                for quota in flavor.resources
+                if getattr(quota, field) is not None
+            }
+            for (flavor_name, resource), limit in limits.items():
+                if self._is_admitted(_changed(queue, {(flavor_name, resource): {field: None}})):
+                    name = "borrowingLimit" if self._is_of(queue) else "lendingLimit"
+                    where = f"in flavor {flavor_name} of ClusterQueue {queue.name}"
+                    yield f"without {name} {limit} {resource} {where}"
+
+    def _is_of(self, queue: ClusterQueue) -> bool:
+        return self._queue is not None and queue.name == self._queue.name
+
+
+def _changed(queue: ClusterQueue, fields: Mapping[_Place, Mapping[str, Any]]) -> ClusterQueue:
+    """Return a queue with other fields of some quotas."""
+    groups = [
+        replace(
+            group,
+            flavors=tuple(
+                [
+                    replace(
+                        flavor,
+                        resources=tuple(
+                            [
+                                replace(quota, **fields.get((flavor.name, quota.name), {}))
+                                for quota in flavor.resources
+                            ]
+                        ),
+                    )
+                    for flavor in group.flavors
+                ]
+            ),
+        )
+        for group in queue.spec.resource_groups
+    ]
+    return replace(queue, spec=replace(queue.spec, resource_groups=tuple(groups)))
+
+
+def _lowered(spec: PodSpec, lower: Mapping[str, int]) -> PodSpec:
+    """Return pods of which the container that asks for most asks for less."""
+    containers = list(spec.containers)
+    for resource, less in lower.items():
+        requested = [amount(resource, each.resources.requests.get(resource, 0)) for each in containers]
+        at = requested.index(max(requested))
+        requests = containers[at].resources.requests | {
+            resource: text(resource, max(requested[at] - less, 0))
+        }
+        resources = replace(containers[at].resources, requests=requests)
+        containers[at] = replace(containers[at], resources=resources)
+    return replace(spec, containers=tuple(containers))

@@ -1,0 +1,178 @@
+"""What Kueue makes of workloads in a run: who is admitted with which flavors, and whom that preempts; who
+waits, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from moorage.controllers.queues.queue_controller import QueueController
+from moorage.errors import first_of, number_of
+from moorage.grouped import grouped
+from moorage.kube.workloads.ownership import Workload, group_to_show
+from moorage.queues import AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
+
+from .queue_changes import helpful_changes
+
+_MOST = 5
+PlacedOf = Callable[[Workload], int]
+REASONS = {
+    "InClusterQueue": "prioritization in the ClusterQueue",
+    "InCohortReclamation": "reclamation within the cohort",
+    "InCohortReclaimWhileBorrowing": "reclamation within the cohort while borrowing",
+    "InCohortFairSharing": "Fair Sharing within the cohort",
+}
+"""Why workloads are preempted, as Kueue says it."""
+
+
+class WaitingWorkload(NamedTuple):
+    """A workload that Kueue has not admitted.
+
+    Attributes
+    ----------
+    owner : Workload
+        Its job.
+    was_running : bool
+        Whether it had quota before the change.
+    """
+
+    key: str
+    owner: Workload
+    pods: int
+    why: str
+    was_running: bool
+
+    @property
+    def mark(self) -> str:
+        """What a workload has alone among the outcomes of pods."""
+        return f"Workload.kueue.x-k8s.io {self.key}"
+
+
+def owner_of(workload: QueuedWorkload) -> Workload:
+    """Return the job of a workload; itself without one."""
+    owner, namespace = workload.obj.metadata.controller(), workload.obj.namespace
+    if owner is None:
+        return Workload(namespace, "Workload", workload.obj.name, "kueue.x-k8s.io")
+    return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
+
+
+def name_of(kueue: Kueue, key: str) -> str:
+    """Return how a workload is named: by the job that it is of."""
+    workload = kueue.workloads.get(key)
+    if workload is None:
+        return key
+    owner = owner_of(workload)
+    return f"{owner.namespace}/{owner.text}"
+
+
+def waiting_workloads(queues: QueueController, before: Sequence[Cycle]) -> list[WaitingWorkload]:
+    """Return the workloads that Kueue has not admitted, in the order in which they came.
+
+    Parameters
+    ----------
+    before : sequence of Cycle
+        What was decided before the change.
+    """
+    kueue = queues.kueue
+    preempted = {each.workload: each.by for each in new_preemptions(queues.cycles, before)}
+    return [
+        WaitingWorkload(
+            key,
+            owner_of(workload),
+            sum(each.count for each in workload.pod_sets),
+            (f"preempted for {name_of(kueue, preempted[key])}; " if key in preempted else "")
+            + why_waiting(kueue, workload),
+            key in preempted,
+        )
+        for key, workload in kueue.workloads.items()
+        if workload.active and workload.status in ("pending", "quotaReserved")
+    ]
+
+
+def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
+    """Return why a workload is not admitted, in Kueue's words."""
+    queue = kueue.cluster_queue_of(workload)
+    if workload.status == "quotaReserved":
+        checks = [
+            f"{name} ({check.state})" for name, check in workload.checks.items() if check.state != "Ready"
+        ]
+        where = f"has quota in ClusterQueue {workload.cluster_queue}"
+        return f"{where}, and waits for admission checks: {', '.join(checks)}"
+    reserved, where = workload.conditions.get("QuotaReserved"), f"waits in ClusterQueue {queue}: "
+    if reserved is None or reserved.is_true:
+        ahead = next((key for key in kueue.waiting(queue)[0] if key != workload.key), "") if queue else ""
+        return f"{where}it comes after {name_of(kueue, ahead)}" if ahead else f"{where}it was not tried"
+    return f"{where if queue else 'waits: '}{reserved.message}"
+
+
+def new_preemptions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> list[PreemptedWorkload]:
+    """Return whom cycles have preempted, and earlier ones had not."""
+    known = {each.workload for cycle in before for each in cycle.preempted}
+    return [each for cycle in cycles for each in cycle.preempted if each.workload not in known]
+
+
+def admissions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> dict[str, AdmittedWorkload]:
+    """Return the workloads that cycles have admitted, and earlier ones had not, by name."""
+    known = {each.workload: each for cycle in before for each in cycle.admitted}
+    new = {each.workload: each for cycle in cycles for each in cycle.admitted}
+    return {key: each for key, each in new.items() if known.get(key) != each}
+
+
+def admission_lines(
+    queues: QueueController, placed_of: PlacedOf, before: Sequence[Cycle], waited: Collection[str]
+) -> Iterator[str]:
+    """Yield what Kueue has admitted, whom that preempts, and how many of the pods have a node; and what would
+    let those in that wait.
+
+    Parameters
+    ----------
+    placed_of : callable
+        Returns how many pods of a job have a node.
+    before : sequence of Cycle
+        What was decided before the change.
+    waited : collection of str
+        The marks of workloads that were waiting then.
+    """
+    kueue = queues.kueue
+    victims = grouped((each.by, each) for each in new_preemptions(queues.cycles, before))
+    admitted = admissions(queues.cycles, before)
+    for key, each in [*admitted.items()][:_MOST]:
+        yield admission_line(placed_of, kueue, each, victims.get(key, []))
+    for waiting in waiting_workloads(queues, before)[:_MOST]:
+        workload = kueue.workloads[waiting.key]
+        is_new = not waiting.was_running and waiting.mark not in waited
+        if is_new and (helps := helpful_changes(kueue, workload)):
+            yield f"{name_of(kueue, waiting.key)} would be admitted {', or '.join(helps)}"
+    if (more := len(admitted) - _MOST) > 0:
+        yield f"{number_of(more, 'more workload is', 'more workloads are')} admitted"
+    if queues.unseen:
+        text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
+        yield f"{first_of([*queues.unseen], 3)} {text}"
+
+
+def admission_line(
+    placed_of: PlacedOf, kueue: Kueue, admitted: AdmittedWorkload, victims: list[PreemptedWorkload]
+) -> str:
+    """Return what Kueue has decided about a workload, and the scheduler about its pods."""
+    names = [", ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in admitted.pods]
+    if len({*names}) > 1:
+        names = [f"{name} ({pods.name})" for name, pods in zip(names, admitted.pods, strict=True)]
+    flavors = [*dict.fromkeys(names)]
+    number = sum(pods.pods for pods in admitted.pods)
+    workload = kueue.workloads.get(admitted.workload)
+    wanted = number if workload is None else sum(each.count for each in workload.pod_sets)
+    text = f"{name_of(kueue, admitted.workload)}: admitted by {admitted.cluster_queue}"
+    text += f" with {'flavor' if len(flavors) == 1 else 'flavors'} {', '.join(flavors)}"
+    text += f", {number} of its {wanted} pods" if number < wanted else ""
+    for reason, each in grouped((REASONS[each.reason], each.workload) for each in victims).items():
+        text += f", preempts {first_of([name_of(kueue, key) for key in each], 3)} ({reason})"
+    if workload is None:
+        return text
+    if workload.status == "quotaReserved":
+        return f"{text}; {why_waiting(kueue, workload)}"
+    if workload.status != "admitted":
+        return f"{text}; then it is preempted"
+    placed = placed_of(owner_of(workload))
+    if number == 1:
+        return f"{text}; then its pod finds a node" if placed else f"{text}, but its pod finds no node"
+    return f"{text}{'; then' if placed >= number else ', but only'} {placed} of {number} pods find nodes"

@@ -1,0 +1,1 @@
+"""Kueue among the controllers."""

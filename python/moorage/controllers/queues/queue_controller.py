@@ -1,0 +1,304 @@
+"""Kueue beside the other controllers: it hears what becomes of queues and jobs, and lets jobs run, or stops
+them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.cluster import PodAdditions, Suspended
+from moorage.kube.model.kueue import KINDS, ResourceFlavor
+from moorage.kube.model.kueue import Workload as KueueWorkload
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import LimitRange, RuntimeClass
+from moorage.kube.model.workload import Job, PriorityClass
+from moorage.kube.read.object_defaults import default_object, priority_classes
+from moorage.kube.workloads.job_state import verdict_of
+from moorage.kube.workloads.ownership import Names, has_made_up_uid
+from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
+from moorage.queues.jobs.job_workloads import JobWorkloads
+from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
+from moorage.store.saved_fields import SavedFields
+
+from ..store_control import StoreControl
+
+_READ: tuple[type[Object], ...] = (*KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
+"""What Kueue reads beside jobs, in this order."""
+_SECOND = 1000
+
+
+class _SharedKueue(SavedFields):
+    """Kueue, of which a copy goes on if it changes after it was saved."""
+
+    def __init__(self) -> None:
+        self.kueue = Kueue()
+        self._is_saved = False
+
+    def save(self) -> object:
+        """Return it; the next change is one of a copy."""
+        self._is_saved = True
+        return self.kueue
+
+    def undo(self, saved: Any) -> None:
+        """Go on with what was saved."""
+        self.kueue, self._is_saved = saved, True
+
+    def changing(self) -> Kueue:
+        """Return it, for a change."""
+        if self._is_saved:
+            self.kueue, self._is_saved = self.kueue.copy(), False
+        return self.kueue
+
+
+class _Changed(NamedTuple):
+    """An object that was written, or is gone."""
+
+    obj: Object
+    is_gone: bool
+
+
+class QueueController(SavedFields):
+    """Lets jobs run that Kueue admits, and stops those that it evicts.
+
+    Parameters
+    ----------
+    client : ObjectStore
+        Nobody else runs Kueue on it.
+    suspended : sequence of Suspended
+        The workloads of other projects that wait in queues.
+
+    Attributes
+    ----------
+    cycles : tuple of Cycle
+        What was decided so far.
+    unseen : tuple of str
+        The jobs that run, though no Workload says what they hold.
+    """
+
+    fields = ("_shared", "_version", "_seen", "_keys", "cycles", "unseen")
+
+    def __init__(
+        self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
+    ) -> None:
+        self._client, self._control = client, control
+        self._suspended = {each.source.metadata.uid: each for each in suspended if each.source is not None}
+        self._shared = _SharedKueue()
+        self._version = ""
+        self._seen = -1
+        self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
+        self.cycles: tuple[Cycle, ...] = ()
+        self.unseen: tuple[str, ...] = ()
+
+    @property
+    def kueue(self) -> Kueue:
+        """The queues and workloads as they are; not to be changed."""
+        return self._shared.kueue
+
+    def work(self) -> bool:
+        """Follow what has changed, let Kueue decide, and carry it out; return whether that wrote anything."""
+        before = self._client.changes
+        if before == self._seen:
+            return False
+        changed = [*self._changed()]
+        self._version = self._client.list(KueueWorkload)[1]
+        if changed:
+            self._follow(changed)
+            kueue = self._shared.changing()
+            kueue.settle()
+            self.cycles += tuple(kueue.run())
+            for key in kueue.take_moved():
+                if (workload := kueue.workloads.get(key)) is not None:
+                    self._carry_out(workload)
+            self._version = self._client.list(KueueWorkload)[1]
+        self._seen = self._client.changes
+        return self._seen != before
+
+    # ---- what has changed ----------------------------------------------------------------------------------
+
+    def _changed(self) -> Iterator[_Changed]:
+        """Yield what was written since the last round, of the kinds that count."""
+        written = {*self._client.changed_since(self._seen)}
+        for kind in (*_READ, Job):
+            if kind in written:
+                yield from map(_changed, _latest(self._events(kind)))
+        if not self._version:
+            yield from (_Changed(each.source, False) for each in self._suspended.values() if each.source)
+        if self._has_topologies():
+            for kind in (Node, Pod):
+                if kind in written:
+                    yield from map(_changed, _latest(self._events(kind)))
+
+    def _has_topologies(self) -> bool:
+        flavors: list[ResourceFlavor] = self._client.list(ResourceFlavor)[0]
+        return any(flavor.spec.topology_name for flavor in flavors)
+
+    def _events(self, kind: type[Object]) -> Iterable[WatchEvent[Object]]:
+        version = self._version or "0"
+        try:
+            with self._client.watch(kind, resource_version=version) as watch:
+                return watch.poll()
+        except ResourceExpiredError:  # more was written at once than a store remembers
+            with self._client.watch(kind) as watch:
+                return watch.poll()
+
+    def _follow(self, changed: Iterable[_Changed]) -> None:
+        """Tell Kueue what was written: queues first, then the jobs in their order."""
+        kueue = self._shared.changing()
+        now = round(self._client.now() * _SECOND)
+        if not self._version or not kueue.now:
+            kueue.now = now
+        elif now > kueue.now:
+            kueue.advance(now - kueue.now)
+        jobs: list[_Changed] = []
+        for each in changed:
+            if isinstance(each.obj, KueueWorkload):
+                self._follow_workload(each)
+            elif isinstance(each.obj, (*_READ, Node, Pod)):
+                kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
+            else:
+                jobs.append(each)
+        if jobs:
+            jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
+            maker = JobWorkloads([obj for kind in _READ for obj in self._client.list(kind)[0]])
+            for each in jobs:
+                self._follow_job(each, maker)
+
+    def _follow_workload(self, changed: _Changed) -> None:
+        workload = changed.obj
+        kueue = self._shared.changing()
+        if changed.is_gone:
+            kueue.delete(KueueWorkload.__name__, workload.key)
+        else:
+            kueue.apply(workload)
+            for owner in workload.metadata.owner_references:
+                self._keys[owner.uid] = (*self._keys.get(owner.uid, ()), workload.key)
+
+    def _follow_job(self, changed: _Changed, maker: JobWorkloads) -> None:
+        """Make the workloads of a new job, and end those of one that has ended."""
+        job, kueue = changed.obj, self._shared.changing()
+        keys = self._keys.get(job.metadata.uid, ())
+        if changed.is_gone:
+            for key in keys:
+                kueue.delete(KueueWorkload.__name__, key)
+            self._keys.pop(job.metadata.uid, None)
+        elif isinstance(job, Job) and verdict_of(job) is not None:
+            for key in keys:
+                kueue.finish(key)
+        elif not keys and maker.queue_of(job):
+            self._enter(job, maker)
+        elif isinstance(job, Job):
+            for key in keys:
+                self._carry_out(kueue.workloads[key])
+
+    def _enter(self, job: Object, maker: JobWorkloads) -> None:
+        """Let a job wait in its queue; one that runs already is left alone, as it is not known what it
+        holds."""
+        workloads = maker.workloads([job])
+        if isinstance(job, Job) and not job.spec.suspend and workloads:
+            if not has_made_up_uid(job) and job.metadata.creation_timestamp is not None and job.status.active:
+                self.unseen += (job.full_name,)
+                return
+            self._write(job, replace(job, spec=replace(job.spec, suspend=True)))
+        kueue = self._shared.changing()
+        for at, workload in enumerate(workloads):
+            order = f"{int(job.metadata.resource_version or 0):020d}-{at:06d}"
+            kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=f"workload-{order}")))
+        self._keys[job.metadata.uid] = tuple([workload.key for workload in workloads])
+
+    # ---- what follows --------------------------------------------------------------------------------------
+
+    def _carry_out(self, workload: QueuedWorkload) -> None:
+        """Let the job of a workload run if it is admitted, and stop it otherwise."""
+        owner = workload.obj.metadata.controller()
+        if owner is None:
+            return
+        is_running = workload.status == "admitted" and workload.active
+        if (waiting := self._suspended.get(owner.uid)) is not None:
+            self._expand(workload, waiting, is_running)
+            return
+        job = find_object(self._client, Job, owner.name, workload.obj.namespace)
+        if owner.kind != Job.__name__ or job is None or bool(job.spec.suspend) != is_running:
+            return
+        (pod_set,) = workload.pod_sets
+        spec = job.spec.template.spec
+        if is_running:
+            (pods,) = workload.holds or ()
+            spec = self._additions(pods).to(spec)
+            parallelism = pods.pods if pods.pods < pod_set.count else job.spec.parallelism
+        else:
+            given = pod_set.template.spec
+            spec = replace(spec, node_selector=given.node_selector, tolerations=given.tolerations)
+            is_reduced = job.spec.parallelism is not None and job.spec.parallelism < pod_set.count
+            parallelism = pod_set.count if is_reduced else job.spec.parallelism
+        template = replace(job.spec.template, spec=spec)
+        new = replace(job.spec, suspend=not is_running, template=template, parallelism=parallelism)
+        self._write(job, replace(job, spec=new))
+
+    def _expand(self, workload: QueuedWorkload, waiting: Suspended, is_running: bool) -> None:
+        """Make what an operator makes of a workload of another project, or delete it."""
+        held = {pods.name: self._additions(pods) for pods in workload.holds or ()}
+        for obj in waiting.objects:
+            if is_running:
+                additions = held[_pod_set_of(obj, waiting, [*held])] if held else PodAdditions({}, ())
+                self._create(with_additions(obj, additions))
+            elif (current := find_object(self._client, type(obj), obj.name, obj.namespace)) is not None:
+                self._control.delete(current)
+
+    def _create(self, obj: Object) -> None:
+        classes = priority_classes(self._client.list(PriorityClass)[0])
+        obj = default_object(obj, classes, Names(), admitted=True)
+        if isinstance(obj, Pod):
+            self._control.create(obj, obj)
+        else:
+            self._control.write(None, obj)
+
+    def _write(self, old: Object, new: Object) -> None:
+        try:
+            self._control.write(old, new)
+        except RefusedError as error:
+            self._client.denied[old.full_name] = str(error)
+
+    def _additions(self, pods: AdmittedPods) -> PodAdditions:
+        """Return what the flavors of a set of pods add to them."""
+        labels, tolerations = dict[str, str](), tuple[Any, ...]()
+        for name in dict.fromkeys(pods.flavors.values()):
+            flavor = find_object(self._client, ResourceFlavor, name)
+            if flavor is not None:
+                labels |= flavor.spec.node_labels
+                tolerations += flavor.spec.tolerations
+        return PodAdditions(labels, tolerations)
+
+
+def _changed(event: WatchEvent[Object]) -> _Changed:
+    return _Changed(event.object, event.type == "DELETED")
+
+
+def _latest(events: Iterable[WatchEvent[Object]]) -> Iterable[WatchEvent[Object]]:
+    """Return the last event of each object, in their order."""
+    last: dict[str, WatchEvent[Object]] = {}
+    for event in events:
+        last.pop(event.object.key, None)
+        last[event.object.key] = event
+    return last.values()
+
+
+def _pod_set_of(obj: Object, waiting: Suspended, names: Sequence[str]) -> str:
+    """Return which set of pods an object is of, by its name."""
+    own = (obj.name or obj.metadata.generate_name).removeprefix(waiting.name)
+    fitting = [name for name in names if f"-{name}-" in f"{own}-"]
+    return max(fitting, key=len) if fitting else names[-1] if not own else names[0]
+
+
+def with_additions(obj: Object, additions: PodAdditions) -> Object:
+    """Return a pod or Job whose pods have what flavors add."""
+    if isinstance(obj, Pod):
+        return replace(obj, spec=additions.to(obj.spec))
+    if isinstance(obj, Job):
+        template = replace(obj.spec.template, spec=additions.to(obj.spec.template.spec))
+        return replace(obj, spec=replace(obj.spec, template=template))
+    return obj

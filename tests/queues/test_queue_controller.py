@@ -1,0 +1,98 @@
+"""Kueue beside the scheduler: what it decides is undone, and a fork goes on by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import moorage as mo
+from moorage.kube import Job, Pod, load
+
+Json = dict[str, Any]
+VERSION = "kueue.x-k8s.io/v1beta2"
+
+
+def of_kueue(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
+    return {
+        "apiVersion": VERSION,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def job(name: str, pods: int) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "9", "pods": "9"}},
+}
+QUOTA = {
+    "coveredResources": ["cpu"],
+    "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 4}]}],
+}
+QUEUES = [
+    of_kueue("ResourceFlavor", "f", {}),
+    of_kueue("ClusterQueue", "team", {"namespaceSelector": {}, "resourceGroups": [QUOTA]}),
+    of_kueue("LocalQueue", "main", {"clusterQueue": "team"}, "default"),
+]
+
+
+def running(scheduler: mo.Scheduler) -> list[str]:
+    jobs: list[Job] = scheduler.client.list(Job)[0]
+    return [each.name for each in jobs if not each.spec.suspend]
+
+
+def test_what_a_transaction_submits_is_undone_and_can_be_submitted_again() -> None:
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3)]))
+    assert running(scheduler) == ["a"]
+    for _ in range(2):
+        with scheduler.transaction():
+            scheduler.change.apply([job("b", 2)])
+            scheduler.sync()
+            assert running(scheduler) == ["a"]
+            scheduler.change.delete("job/a")
+            scheduler.sync()
+            assert running(scheduler) == ["b"]
+        assert running(scheduler) == ["a"]
+    assert len(scheduler.run().placements) == 3
+
+
+def test_a_fork_decides_by_itself() -> None:
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3)]))
+    fork = scheduler.fork()
+    for each, name in ((fork, "b"), (scheduler, "c")):
+        each.change.apply([job(name, 1)])
+        each.sync()
+    assert [running(each) for each in (fork, scheduler)] == [["a", "b"], ["a", "c"]]
+    assert len(fork.client.list(Pod)[0]) == 4
+
+
+def test_a_larger_quota_lets_in_what_waits() -> None:
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3), job("b", 2)]))
+    assert running(scheduler) == ["a"]
+    larger = QUOTA | {"flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 5}]}]}
+    scheduler.change.apply(
+        [of_kueue("ClusterQueue", "team", {"namespaceSelector": {}, "resourceGroups": [larger]})]
+    )
+    scheduler.sync()
+    assert running(scheduler) == ["a", "b"]
+
+
+def test_a_cluster_without_queues_loads_none_of_kueue() -> None:
+    code = (
+        "import sys, moorage as mo\n"
+        f"mo.Scheduler(mo.load({[NODE, job('a', 1)]!r})).run()\n"
+        "print(*(name for name in sys.modules if 'moorage.queues' in name or 'queue_controller' in name))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

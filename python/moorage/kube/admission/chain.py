@@ -36,7 +36,7 @@ from .built_in_plugins import (
     ServiceAccountPlugin,
     switched_plugins,
 )
-from .pod_requests import Quantities, with_recommendation
+from .pod_requests import Quantities, with_pod_level_defaults, with_recommendation
 from .policies import Policies, joined_texts
 from .policy.silent_webhooks import SilentWebhooks
 from .request import (
@@ -369,6 +369,8 @@ class Admission:
                 changed = replace(changed, spec=sized)
             if difference is not None or autoscaler is not None:
                 self.siblings.note(pod, difference, "" if autoscaler is None else autoscaler.name)
+            if original.resources is not None and self._gates()["PodLevelResourcesFixDefaulting"]:
+                changed = replace(changed, spec=with_pod_level_defaults(original, changed.spec))
             result = request.changed(changed)
             _validate(result)
             warnings = _validated(result, self.validating)

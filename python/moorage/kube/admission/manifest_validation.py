@@ -49,7 +49,8 @@ from .validate_object import validate
 
 
 class _Plan(NamedTuple):
-    """What is checked of a struct: fields, rules between them, and the structs in its fields."""
+    """What is checked of a struct: fields, rules between them, and the structs in its fields; one without a
+    name stands for the rules."""
 
     fields: tuple[FieldRule, ...]
     rules: tuple[Conditional, ...]
@@ -67,7 +68,23 @@ def _plan(struct: str) -> _Plan:
 
         tables.append(OF_POLICIES)
     rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
-    return _Plan(tuple(field_rules().get(struct, ())), rules, planned_parts(struct, _plan))
+    inner = [_OF_RULES, *planned_parts(struct, _plan)]
+    order = {name: at for at, name in enumerate(_ORDER.get(struct, ()))}
+    inner.sort(key=lambda part: order.get(part[0], len(order) if part[0] else -1))
+    return _Plan(tuple(field_rules().get(struct, ())), rules, tuple(inner))
+
+
+_OF_RULES = ("", "", "")
+_OF_WORKLOAD = ("selector", "", "template")
+_ORDER = {
+    **dict.fromkeys(("apps.v1.DeploymentSpec", "apps.v1.ReplicaSetSpec"), _OF_WORKLOAD),
+    **dict.fromkeys(("apps.v1.DaemonSetSpec", "apps.v1.StatefulSetSpec"), _OF_WORKLOAD),
+    "batch.v1.JobSpec": ("template", "podFailurePolicy", "successPolicy", ""),
+    "core.v1.PodSpec": ("", "volumes", "containers", "initContainers", "resourceClaims", "securityContext"),
+    "resource.v1.DeviceClaim": ("requests", "", "constraints", "config"),
+}
+"""The order in which a server checks the structs in the fields of some structs, and their rules (""): those
+of others come first."""
 
 
 def has_rules(kind: str, api_version: str) -> bool:
@@ -197,10 +214,12 @@ def _causes(
     for field_rule in plan.fields:
         if always if field_rule.when is ALWAYS else holds(field_rule.when):
             yield from field_rule.faults(value.get(field_rule.name), prefix + field_rule.name)
-    for rule, when in plan.rules:
-        if always if when is ALWAYS else holds(when):
-            yield from rule(value, path, root)
     for name, inner, form in plan.structs:
+        if not name:
+            for rule, when in plan.rules:
+                if always if when is ALWAYS else holds(when):
+                    yield from rule(value, path, root)
+            continue
         item = value.get(name)
         if item is None:
             if name not in _VALUES or struct == "core.v1.ReplicationControllerSpec":

@@ -16,7 +16,9 @@ from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
 from ..model.meta import QuantityLike, Resources
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements, Toleration
 from ..model.policy import LimitRange, LimitRangeItem, RuntimeClass
+from ..read.object_defaults import pod_level_requests
 from .request import NotAdmittedError
+from .validate_object import HUGE_PAGES
 
 # ---- pod resources -----------------------------------------------------------------------------------------
 #
@@ -59,6 +61,37 @@ def _swapped(containers: Iterable[Container]) -> Iterable[Container]:
 
 def _limits_as_requests(resources: ResourceRequirements) -> ResourceRequirements:
     return ResourceRequirements(requests=resources.limits)
+
+
+def with_pod_level_defaults(before: PodSpec, spec: PodSpec) -> PodSpec:
+    """Return a spec with the pod-level resources that a new pod gets after all plugins and webhooks have set
+    those of its containers (kubernetes v1.37, DefaultPodLevelResources).
+
+    Parameters
+    ----------
+    before : PodSpec
+        Before the plugins, with the requests that it had by default until v1.36: those do not count.
+    """
+    own = spec.resources
+    if own is None or not (own.requests or own.limits):
+        return spec
+    given, limits = own.requests, dict(own.limits)
+    if limits:
+        parts = before.containers, before.init_containers
+        until = pod_level_requests(ResourceRequirements(limits=own.limits), *parts).requests
+        same = {name for name in given if name in until and Quantity(given[name]) == Quantity(until[name])}
+        given = {name: amount for name, amount in given.items() if name not in same}
+    inner = Pod(spec=PodSpec(containers=spec.containers, init_containers=spec.init_containers))
+    of_containers = pod_limits(inner)
+    for name in of_containers.keys() - given.keys():
+        if name.startswith(HUGE_PAGES):
+            limits.setdefault(name, str(of_containers[name]))
+    resources = ResourceRequirements(requests=given, limits=limits)
+    requests = pod_level_requests(resources, spec.containers, spec.init_containers).requests
+    for name in requests.keys() - limits.keys():
+        if all(name in each.resources.limits for each in (*spec.containers, *spec.init_containers)):
+            limits[name] = str(max(Quantity(requests[name]), of_containers[name]))
+    return replace(spec, resources=replace(own, requests=requests, limits=limits))
 
 
 def without_overhead(pod: Pod) -> Pod:

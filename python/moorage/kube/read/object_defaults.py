@@ -242,7 +242,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
     if resources is not None:
         resources = _rounded_up(resources)
     if resources is not None and resources.limits:
-        resources = _pod_level_requests(resources, containers, init_containers)
+        resources = pod_level_requests(resources, containers, init_containers)
     return _with(
         spec,
         **priority_fields(spec, classes),
@@ -345,7 +345,7 @@ def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
     return replace(port, protocol=port.protocol or "TCP", host_port=host_port)
 
 
-def _pod_level_requests(
+def pod_level_requests(
     resources: ResourceRequirements, containers: tuple[Container, ...], init_containers: tuple[Container, ...]
 ) -> ResourceRequirements:
     """Default pod-level requests for pod-level limits (kubernetes v1.36, defaultPodRequests).

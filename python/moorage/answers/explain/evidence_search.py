@@ -110,7 +110,7 @@ class EvidenceSearch:
                 find = self._finder(name)
                 if find is not None and find not in searches:
                     searches.add(find)
-                    yield from find(rows, status)
+                    yield from (replace(fact, plugin=name) for fact in find(rows, status))
 
     def rejections(self, position: int) -> list[Status]:
         """Return what the filters say of a node.

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "limit",
     callback=row_count,
     metavar="N|all",
-    default="10",
+    default="5",
     show_default=True,
     help="Number of feasible nodes to show; all also shows the names of all other nodes.",
 )

@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 
 from moorage.answers.explain.examine_preemption import PreemptionExamination
 from moorage.answers.explain.explain_document import (
-    EXAMPLES,
     ExplainedPods,
     Explanation,
     ExplanationList,
@@ -29,6 +28,7 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.pod_claims import STEP_TEXTS
 from moorage.answers.explain.request_survey import RequestSurvey
+from moorage.answers.explain.rules.spread import fewest_note
 from moorage.answers.explain.targets import ExplainedTarget
 from moorage.answers.runs.simulation import skip_reason
 from moorage.cluster.helpful_changes import HelpfulChange
@@ -149,7 +149,7 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
     if explanation.feasible:
         yield CaptionedTable("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
-        yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
+        yield from _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
         yield from _of_claims(explanation)
     if not evicts:
@@ -170,7 +170,7 @@ def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
     yield [*_group_lines(group), ""]
     if group.nodes:
         caption = f"Nodes that reject {group.next} beside the others"
-        yield _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
+        yield from _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
     if group.changes:
         rows = [(change.text, change.placed) for change in group.changes]
         caption = "What would place the group, each tried on the engine"
@@ -292,7 +292,10 @@ def _preemption_lines(examination: PreemptionExamination) -> Iterator[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     preemption, choice = examination.dry_run, examination.choice
     if choice is None:
-        yield f"preemption: {preemption.message or 'no node where it helps'}"
+        why = [f"{reason} on {nodes}" for reason, nodes in examination.rejections().items()]
+        told = "; ".join(why).rstrip(".")
+        yield f"preemption: {preemption.message or 'no node where it helps'}" + (f" ({told})" if told else "")
+        return
     else:
         where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
         yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
@@ -329,27 +332,48 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
     return normalized if raw == normalized else f"{normalized} (raw {raw})"
 
 
-def _groups(caption: str, heading: str, groups: Iterable[AlikeNodes], limit: int | None) -> CaptionedTable:
-    names = "NAMES" if limit is None else "EXAMPLES"
-    headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
-    return CaptionedTable(caption, headings, [_group(group, limit) for group in groups])
+def _groups(caption: str, heading: str, groups: Sequence[AlikeNodes], limit: int | None) -> Iterator[Block]:
+    """Yield what keeps the pod off the domains with the fewest pods; and what rejects nodes, a row for those
+    of which it says the same."""
+    nodes = dict[str, list[str]]()
+    for group in groups:
+        nodes.setdefault(_reasons(group), []).extend(group.nodes)
+    names = "EXAMPLE" if limit else "NAMES"
+    rows = [(len(alike), ", ".join(alike[: 1 if limit else None]), why) for why, alike in nodes.items()]
+    if fewest := {*filter(None, (fewest_note(fact.facts()) for group in groups for fact in group.evidence))}:
+        yield [*sorted(fewest), ""]
+    yield CaptionedTable(caption, ("NODES", names, heading), rows)
 
 
-def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
-    names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    alike = grouped((fact.detail if fact.kind == "pod" else id(fact), fact) for fact in group.evidence)
-    texts = [*starmap(partial(_facts, len(group.nodes)), alike.values())]
-    if len(texts) > FACTS + 1:
-        texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
-    verdicts = "; ".join(f"{status.plugin}: {', '.join(status.reasons)}" for status in group.verdicts)
-    return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
+def _reasons(group: AlikeNodes) -> str:
+    """Return what each filter compared, or its reasons where that is not known."""
+    texts = []
+    for status in group.verdicts:
+        facts = (fact for fact in group.evidence if fact.plugin in status.plugin.split())
+        alike = grouped((_tail(fact) or id(fact), fact) for fact in facts)
+        parts = [*starmap(partial(_facts, len(group.nodes)), alike.values())] or [*status.reasons]
+        if len(parts) > FACTS + 1:
+            parts[FACTS:] = [f"and {len(parts) - FACTS} others"]
+        texts.append(f"{status.plugin}: {'; '.join(parts)}")
+    return "; ".join(texts)
+
+
+def _tail(fact: Evidence) -> str:
+    """Return what facts about several objects have in common; "" for those that stand alone."""
+    if fact.kind == "domain" and "withPod" in fact.facts():
+        return fact.detail.partition(" ")[2]
+    return fact.detail if fact.kind == "pod" else ""
 
 
 def _facts(nodes: int, first: Evidence, *others: Evidence) -> str:
-    """Return the text of a fact about some of so many nodes, or of pods that keep the pod off in one way."""
-    number = first.nodes + sum(fact.nodes for fact in others)
-    names = examples([first.name, *(fact.name for fact in others)], NAMES)
-    text = f"pods {names} ({first.detail})" if others else first.text
+    """Return the text of a fact about some of so many nodes, or of objects that keep a pod off in one way."""
+    facts = first, *others
+    number, text = sum(fact.nodes for fact in facts), first.text
+    if others and first.kind == "domain":
+        counted = [f"{each['value']} ({each['withPod']})" for each in (fact.facts() for fact in facts)]
+        text = f"domains {first.facts()['topologyKey']}={examples(counted, NAMES)} {_tail(first)}"
+    elif others:
+        text = f"pods {examples([fact.name for fact in facts], NAMES)} ({first.detail})"
     return text + (f" (on {number})" if number < nodes else "")
 
 

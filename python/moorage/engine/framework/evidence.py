@@ -35,11 +35,14 @@ class Evidence:
         other objects. A constant of the class.
     nodes : int
         Number of nodes.
+    plugin : str
+        The filter that compared it; "" until it is asked for.
     """
 
     kind: ClassVar[str]
     is_need: ClassVar[bool] = False
     nodes: int = field(default=1, compare=False, kw_only=True)
+    plugin: str = field(default="", compare=False, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -272,7 +272,7 @@ class RoomEvidence(Evidence):
             )
         least, most = self.allocatable + self.least - 1, self.allocatable + self.most - 1
         number = f"{least}" if least == most else f"{least} to {most}"
-        return f"{number} of {self.allocatable} pods"
+        return f"it has {number} of {self.allocatable} pods"
 
     def facts(self) -> dict[str, Any]:
         return quantities(

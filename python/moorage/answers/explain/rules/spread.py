@@ -184,14 +184,20 @@ def _fewest_text(values: Mapping[str, Any]) -> str:
         return f"fewest counts as 0, as only {exist} and minDomains is {values['minDomains']}"
     if values["fewestIn"] == values["value"]:
         return f"fewest {values['fewest']} here"
-    notes = ["; ".join(values["fewestNodes"])] if values["fewestNodes"] else []
-    if values["terminating"]:
+    others = values["otherFewest"]
+    also = f" and {number_of(others, 'other domain', 'other domains')}" if others else ""
+    where = values["fewestIn"] or f"{values['topologyKey']}="
+    return f"fewest {values['fewest']} in {where}{also}"
+
+
+def fewest_note(values: Mapping[str, Any]) -> str:
+    """Return what keeps a pod off the domain with the fewest pods, of the facts about another domain; "" if
+    they name none."""
+    notes = [text for text in values.get("fewestNodes", ()) if text.count(" ") > 1]  # which say why
+    if values.get("terminating"):
         pods = number_of(values["terminating"], "matching pod", "matching pods")
         notes.append(f"{pods} there being deleted, not counted")
-    if values["otherFewest"]:
-        notes.append(f"as in {number_of(values['otherFewest'], 'other domain', 'other domains')}")
-    where = f"{values['topologyKey']}={values['fewestIn']}"
-    return f"fewest {values['fewest']} in {where}" + (f" ({', '.join(notes)})" if notes else "")
+    return f"fewest in {values['topologyKey']}={values['fewestIn']}: {'; '.join(notes)}" if notes else ""
 
 
 def evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:

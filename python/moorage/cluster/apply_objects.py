@@ -16,9 +16,9 @@ from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals
 from moorage.kube.model.cluster import Cluster, RequestedObject
-from moorage.kube.model.workload import MAX_PODS, Job
+from moorage.kube.model.workload import MAX_PODS, WORKLOADS, Job
 from moorage.kube.read.change_cluster import ClusterChange
-from moorage.kube.read.cluster_builder import WORKLOADS, check_namespaces, is_single, known_namespaces
+from moorage.kube.read.cluster_builder import check_namespaces, is_single, known_namespaces
 from moorage.kube.read.object_defaults import default_namespace
 from moorage.kube.read.python_values import Source
 from moorage.kube.read.python_values import is_single as is_one

@@ -22,7 +22,7 @@ from moorage.kube.model.cluster import Cluster, Suspended, seconds
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.model.workload import WORKLOADS
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, ObjectStore, find_object
 from moorage.store.saved_fields import SavedFields

@@ -12,7 +12,8 @@ from moorage.kube.model.cluster import Cluster, RefusedPod, Suspended
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.read.cluster_builder import TEMPLATED, refusal_warnings
+from moorage.kube.model.workload import TEMPLATED
+from moorage.kube.read.cluster_builder import refusal_warnings
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ObjectClient, ObjectStore
 

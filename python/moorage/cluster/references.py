@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, PodGroup, parse_selector
 from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
-from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
-from moorage.kube.workloads.deployment_rollout import PARENTS
+from moorage.kube.model.workload import PARENTS, CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.store import NotFoundError, ObjectClient, find_object, kind_named, only_namespace
 from moorage.store.errors import is_namespaced
 

@@ -21,6 +21,7 @@ from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.meta import quantity
 from moorage.kube.model.pod import Container, Pod
 from moorage.kube.model.workload import (
+    PARENTS,
     CloneSet,
     CronJob,
     DaemonSet,
@@ -33,7 +34,6 @@ from moorage.kube.model.workload import (
     full_kind,
 )
 from moorage.kube.read.files import read_text, source_name
-from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
 from moorage.store import ObjectClient, ServerError, find_object, kind_named, parse_reference

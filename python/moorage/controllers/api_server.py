@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from moorage.kube import Namespace, Object, Pod
-from moorage.kube.admission.chain import Admission, Existing
-from moorage.kube.admission.policies import OWNERS
-from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
-from moorage.kube.admission.request import (
-    ADMIN,
-    SCHEDULER,
-    AdmissionRequest,
-    UserInfo,
-    binding,
-    deletion,
-    user_of,
-)
-from moorage.kube.admission.siblings import Siblings
+from moorage.kube import admission as admitting
 from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
 from moorage.kube.model.admission_policies import PolicyParameter
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
@@ -33,9 +21,16 @@ from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.webhooks import KINDS as WEBHOOKS
 from moorage.kube.model.workload import PriorityClass, Service
 from moorage.kube.releases import DEFAULT_GATES
-from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import ObjectClient, ObjectStore, WatchEvent, find_object
 from moorage.store.errors import ServerError, is_namespaced, structs
+
+if TYPE_CHECKING:
+    from moorage.kube.admission.chain import Admission, Existing
+    from moorage.kube.admission.policy.silent_webhooks import SilentWebhooks
+    from moorage.kube.admission.request import AdmissionRequest, UserInfo
+    from moorage.kube.admission.siblings import Siblings
+    from moorage.kube.workloads.seen_failures import SeenFailures
+
 
 POLICIES: tuple[type[Object], ...] = (
     *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
@@ -54,20 +49,22 @@ class ApiServer:
 
     Attributes
     ----------
-    siblings : Siblings
+    siblings : Siblings or None
         How new pods differ from their templates (`Cluster.siblings`).
-    failures : SeenFailures
+    failures : SeenFailures or None
         Which pods the cluster could not create, for controllers (`Cluster.failures`).
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self.siblings, self.failures = Siblings(), SeenFailures()
+        self.siblings: Siblings | None = None
+        self.failures: SeenFailures | None = None
 
     def copy_to(self, store: ObjectStore) -> ApiServer:
         """Return the same for a copy of the store."""
         copy = ApiServer(store)
-        copy.siblings, copy.failures = self.siblings.copy(), self.failures
+        copy.siblings = None if self.siblings is None else self.siblings.copy()
+        copy.failures = self.failures
         return copy
 
     def silent_webhooks(self) -> SilentWebhooks:
@@ -79,7 +76,9 @@ class ApiServer:
         def listed(kind: type[T], namespace: str) -> list[T]:
             return store.list(kind, namespace)[0]
 
-        return SilentWebhooks(objects, partial(listed, Service), partial(listed, Pod), store.had_placed_pods)
+        return admitting.policy.silent_webhooks.SilentWebhooks(
+            objects, partial(listed, Service), partial(listed, Pod), store.had_placed_pods
+        )
 
     @property
     def decides(self) -> bool:
@@ -95,7 +94,7 @@ class ApiServer:
             A binding is refused.
         """
         if self.decides:
-            self.admit(map(binding, pods, nodes))
+            self.admit(map(admitting.request.binding, pods, nodes))
 
     def admit_victims(self, pods: Iterable[Pod | WatchEvent[Pod]]) -> None:
         """Ask whether the scheduler may delete pods; one that is gone already is none.
@@ -110,11 +109,16 @@ class ApiServer:
                 pod = each.identity if isinstance(each, WatchEvent) else each
                 current = find_object(self._store, Pod, pod.name, pod.namespace)
                 if current is not None and current.metadata.uid == pod.metadata.uid:
-                    self.admit([deletion(current, SCHEDULER)])
+                    self.admit([admitting.request.deletion(current, admitting.request.SCHEDULER)])
 
     def admit_of_scheduler(self, objects: Iterable[T]) -> list[T]:
         """Return objects as the scheduler would create them; see `admit`."""
-        return cast("list[T]", self.admit(AdmissionRequest(obj, user=SCHEDULER) for obj in objects))
+        return cast(
+            "list[T]",
+            self.admit(
+                admitting.request.AdmissionRequest(obj, user=admitting.request.SCHEDULER) for obj in objects
+            ),
+        )
 
     def admit(self, requests: Iterable[AdmissionRequest]) -> list[Object]:
         """Return the objects of requests as an API server stores them, by its quotas, policies and webhooks.
@@ -127,10 +131,10 @@ class ApiServer:
         if not self._store.has(DECIDERS):
             return [request.obj for request in requests]
         admission, out = admission_of(self._store), list[Object]()
-        users = map(user_of, self._store.list(AdmissionPlugins)[0])
-        admin = next(filter(None, users), ADMIN)
+        users = map(admitting.request.user_of, self._store.list(AdmissionPlugins)[0])
+        admin = next(filter(None, users), admitting.request.ADMIN)
         for request in requests:
-            if request.user is ADMIN:
+            if request.user is admitting.request.ADMIN:
                 request = replace(request, user=admin)
             answer = admission.answer(request)
             if answer.obj is None:
@@ -169,7 +173,7 @@ def may_delete(client: ObjectClient, obj: Object, user: UserInfo) -> bool:
         return True
     name = who_deletes(obj)
     try:
-        admitted(client, deletion(obj, user))
+        admitted(client, admitting.request.deletion(obj, user))
     except ServerError as error:
         client.denied[name] = str(error)
         return False
@@ -185,7 +189,7 @@ def policies_of(client: ObjectClient) -> list[Object]:
 def existing_in(client: ObjectClient) -> Existing:
     """Return what the quotas of a store count, and the webhooks that nobody answers."""
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
-    return Existing(
+    return admitting.chain.Existing(
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
         server_of(client).silent_webhooks() if isinstance(client, ObjectStore) else None,
@@ -206,14 +210,19 @@ def admission_of(client: ObjectClient, has_webhooks: bool = True, before: Cluste
     if before is not None:
         options = [obj for obj in policies if isinstance(obj, AdmissionPlugins)]
         policies = [*before.others, *before.namespaces, *options]
-        existing = existing._replace(webhooks=SilentWebhooks.of_cluster(before))
+        existing = existing._replace(
+            webhooks=admitting.policy.silent_webhooks.SilentWebhooks.of_cluster(before)
+        )
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
-        policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
+        policies += [obj for kind in admitting.policies.OWNERS for obj in client.list(kind)[0]]
     store = client if isinstance(client, ObjectStore) else None
-    admission = Admission(
+    server = None if store is None else server_of(store)
+    if server is not None and server.siblings is None:
+        server.siblings = admitting.siblings.Siblings()
+    admission = admitting.chain.Admission(
         policies,
         *(existing if has_webhooks else existing._replace(webhooks=None)),
-        server_of(store).siblings if has_webhooks and store is not None else None,
+        server.siblings if has_webhooks and server is not None else None,
         lambda: DEFAULT_GATES if store is None else store.served_gates,
     )
     if admission.policies is not None and store is not None:

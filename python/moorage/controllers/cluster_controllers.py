@@ -27,6 +27,8 @@ from moorage.kube.model.pod_group import PodGroup
 from moorage.kube.model.policy import PodDisruptionBudget
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.workload import (
+    PARENTS,
+    WORKLOADS,
     CloneSet,
     ControllerRevision,
     DaemonSet,
@@ -36,10 +38,8 @@ from moorage.kube.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.kube.read.cluster_builder import WORKLOADS
 from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.deployment_rollout import (
-    PARENTS,
     Parent,
     changed_template,
     is_child,

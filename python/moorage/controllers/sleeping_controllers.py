@@ -26,8 +26,7 @@ from moorage.kube.model.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
 )
-from moorage.kube.model.workload import ControllerRevision
-from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.model.workload import WORKLOADS, ControllerRevision
 from moorage.kube.releases import FeatureGates
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
 

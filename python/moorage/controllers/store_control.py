@@ -463,7 +463,9 @@ def failed_with(pod: Pod, why: Condition | None) -> Pod:
 
 def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
     """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
-    if why := server_of(client).failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0]):
+    failures = server_of(client).failures
+    why = "" if failures is None else failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0])
+    if why:
         admission.check(pod)  # what it says holds now
         raise RefusedError(why)
     return admission.admit(pod)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage.kube import Object, ObjectMeta, Pod, PodDisruptionBudget
+from moorage.kube import workloads as of_workloads
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import disruption_condition
-from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.kube.workloads.ownership import FINISHED
 
 from .errors import InvalidObjectError, TooManyRequestsError, conflict, group_kind, invalid
 from .protocol import ObjectClient, overwrite
+
+if TYPE_CHECKING:
+    from moorage.kube.workloads.disruption import BudgetSelectors
+
 
 # ---- eviction ----------------------------------------------------------------------------------------------
 #
@@ -62,8 +67,10 @@ def evict_pod(
         The pod has several budgets.
     """
     current = client.get(Pod, pod.name, pod.namespace)
-    if not ignores_budgets(current):
-        listed = budgets or BudgetSelectors(client.list(PodDisruptionBudget, pod.namespace)[0])
+    if not of_workloads.disruption.ignores_budgets(current):
+        listed = budgets or of_workloads.disruption.BudgetSelectors(
+            client.list(PodDisruptionBudget, pod.namespace)[0]
+        )
         _use_budget(client, current, listed.of(current))
     tell_why(client, current, _EVICTED)
     uid = current.metadata.uid
@@ -94,7 +101,7 @@ def _use_budget(client: ObjectClient, pod: Pod, budgets: Iterable[PodDisruptionB
     if len(current) > 1:
         raise InvalidObjectError(_SEVERAL)
     for budget in current:
-        if not needs_disruption(pod, budget):
+        if not of_workloads.disruption.needs_disruption(pod, budget):
             continue
         status = budget.status
         if status.disruptions_allowed <= 0:

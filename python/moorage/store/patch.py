@@ -9,9 +9,8 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
 from moorage.kube import Object
+from moorage.kube import apiserver as server
 from moorage.kube.apiserver.decode import decode_as
-from moorage.kube.apiserver.json_patch import PatchError, patched
-from moorage.kube.apiserver.merge_patch import json_text, merge_patch, strategic_merge
 from moorage.kube.apiserver.unknown_fields import struct_of
 from moorage.kube.plain import plain
 
@@ -107,7 +106,7 @@ def _check_json(patch: Any) -> None:
             break
         pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
     try:
-        too_large = bool(pending) or len(json_text(patch)) > MAX_BYTES
+        too_large = bool(pending) or len(server.merge_patch.json_text(patch)) > MAX_BYTES
     except (TypeError, ValueError) as error:  # a lone surrogate raises UnicodeEncodeError
         raise BadRequestError(f"error decoding patch: {error}") from None
     if too_large:
@@ -126,8 +125,8 @@ def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
         most = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
         raise InputError(most)
     try:
-        return patched(value, patch)
-    except PatchError as error:
+        return server.json_patch.patched(value, patch)
+    except server.json_patch.PatchError as error:
         raise InputError(str(error)) from None
     except (AttributeError, TypeError):
         raise InputError("not the operations of a JSON patch") from None
@@ -137,7 +136,11 @@ def _apply(value: dict[str, Any], patch: Any, type_: PatchType, struct: str) -> 
     """Apply a patch of a type to a JSON value."""
     if type_ == "json":
         return json_patch(value, patch)
-    return merge_patch(value, patch) if type_ == "merge" else strategic_merge(value, patch, struct)
+    return (
+        server.merge_patch.merge_patch(value, patch)
+        if type_ == "merge"
+        else server.merge_patch.strategic_merge(value, patch, struct)
+    )
 
 
 def _check_identity(patched: Object, current: Object) -> None:

@@ -187,7 +187,8 @@ def failed_jobs(ground: Ground) -> Iterator[LintFinding]:
 
 def past_refusals(ground: Ground) -> Iterator[LintFinding]:
     """Yield the workloads whose pods the cluster has refused for what the input has otherwise."""
-    for obj, text in ground.cluster.failures.past:
+    failures = ground.cluster.failures
+    for obj, text in () if failures is None else failures.past:
         yield of_workload("refused-before", ground.top(obj), text)
 
 

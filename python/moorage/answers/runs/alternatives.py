@@ -14,7 +14,7 @@ from moorage.cluster.verbs import BY_NAME, parse_changes
 from moorage.errors import ConfigurationError, InputError, first_of, located, nearest
 from moorage.grouped import grouped
 from moorage.kube import Cluster, Node, Object, Pod
-from moorage.kube.read.cluster_builder import TEMPLATED
+from moorage.kube.model.workload import TEMPLATED
 from moorage.kube.read.files import is_input
 from moorage.kube.read.read_objects import read_objects
 from moorage.notes import RoutineNote, reworded

@@ -17,7 +17,6 @@ from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import PodDisruptionBudget
-from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,
@@ -25,6 +24,7 @@ from moorage.kube.model.cluster import (
     NotAsked,
     RefusedObject,
 )
+from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import basis_line, of_kinds, with_notes

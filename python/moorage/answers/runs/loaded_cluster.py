@@ -22,8 +22,7 @@ from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.plugins.registry import ConfigurationSource, read_configuration
 from moorage.errors import InputError
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
-from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
-from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.model.workload import WORKLOADS, ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.read.read_objects import Listed
@@ -366,7 +365,8 @@ class LoadedCluster:
 
     def look_ahead(self) -> None:
         """Find now what is found when it is needed otherwise."""
-        self.cluster.siblings.look_ahead()
+        if self.cluster.siblings is not None:
+            self.cluster.siblings.look_ahead()
         for name in ("running", "_lost", "_rollouts", "_awaited", "facts"):
             getattr(self, name)
         classes = self.scheduler.cache.state.classes

@@ -19,6 +19,7 @@ from moorage.kube.apiserver.refusals import Refusals, ValidationMode
 from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
+    PARENTS,
     ControllerRevision,
     CronJob,
     DaemonSet,
@@ -38,7 +39,7 @@ from moorage.kube.read.cluster_builder import KnownObjects, check_namespaces, co
 from moorage.kube.read.files import is_input
 from moorage.kube.read.python_values import file_named, is_path, is_single
 from moorage.kube.read.read_objects import in_namespace, read_objects
-from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
+from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next_children, next_step
 from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to

@@ -914,7 +914,8 @@ class SimulationSetup:
     @property
     def warnings(self) -> list[str]:
         """About the input and the pods that were made so far, a sentence each."""
-        return [*self._warned, *self.cluster.siblings.sentences()]
+        siblings = self.cluster.siblings
+        return [*self._warned, *(siblings.sentences() if siblings is not None else ())]
 
     def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
         """Note the pods that a change has deleted or kept."""

@@ -15,8 +15,8 @@ from moorage.document import Count, Document
 from moorage.errors import first_of, located, number_of
 from moorage.grouped import by_count
 from moorage.kube import Node, Pod, parse_selector
-from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
+from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import basis_line, of_kinds, with_notes
 

@@ -1,1 +1,8 @@
-"""What an API server admits: defaults and rules for objects, plugins that change or refuse them."""
+"""What an API server admits: defaults and rules for objects, plugins that change or refuse them.
+
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

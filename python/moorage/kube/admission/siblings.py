@@ -13,15 +13,15 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.document import Count, Document
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 
 from ..model.meta import Object, Struct
+from ..model.new_pods import FieldChange, NewPodsDocument
 from ..model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, ResourceRequirements, Volume
 from ..model.workload import CronJob, Job
 from ..plain import plain
@@ -42,44 +42,6 @@ _AMOUNTS = frozenset({"requests", "limits", "overhead"})
 """Fields with quantities by resource, of which several texts are equal."""
 _WHOLE = frozenset({"node_selector_terms"})
 """Lists that are replaced as a whole: one more of these terms would let a pod go to more nodes."""
-
-
-class FieldChange(Document, frozen=True):
-    """A field that differs."""
-
-    field: str
-    """Its path, for example ``spec.containers[istio-proxy]``."""
-    before: Any
-    """In a pod of the template after admission; null where it is missing."""
-    after: Any
-    """In the new pods."""
-
-    @property
-    def text(self) -> str:
-        """The change in a few words."""
-        name = self.field.removeprefix("spec.").replace("].resources.", "].")
-        if isinstance(self.after, dict):
-            requests = self.after.get("resources", {}).get("requests") or {}
-            amounts = ", ".join(f"{key} {amount}" for key, amount in requests.items())
-            return f"{name} ({amounts})" if amounts else name
-        if isinstance(self.after, list):
-            return name
-        instead = "" if self.before in (None, "") else f" instead of {self.before}"
-        return f"{name} {self.after}{instead}"
-
-
-class NewPodsDocument(Document, frozen=True):
-    """A workload whose new pods differ from its template."""
-
-    namespace: str
-    workload: str
-    vertical_pod_autoscaler: str | UnsetType = UNSET
-    """The name of the one that sets their requests."""
-    like: str | UnsetType = UNSET
-    """The pod that they are like: the newest of those that were running."""
-    others: Count | UnsetType = UNSET
-    """How many running pods differ from that one."""
-    changes: list[FieldChange] | UnsetType = UNSET
 
 
 def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[FieldChange]:

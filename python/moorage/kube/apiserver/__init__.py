@@ -1,3 +1,8 @@
-"""What an API server does with objects: it names unknown fields, merges and applies manifests."""
+"""What an API server does with objects: it names unknown fields, merges and applies manifests.
 
-from __future__ import annotations
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

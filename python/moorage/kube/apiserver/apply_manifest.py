@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located
 
+from .. import workloads as of_workloads
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct
 from ..model.pod import Pod
 from ..model.workload import CustomObject
 from ..plain import plain
 from ..read.object_defaults import missing_tolerations
-from ..workloads.custom_objects import read_custom
 from ..workloads.ownership import stable_uid
 from .decode import decode, decode_as, to_v1
 from .hidden_texts import hidden_kept
@@ -380,7 +380,7 @@ def _read(live: T, after: dict[str, Any]) -> T:
         kept = {key: whole[key] for key in ("apiVersion", "kind", "status") if key in whole}
         meta = {key: item for key, item in whole["metadata"].items() if key not in _OWN}
         document = kept | after | {"metadata": meta | after["metadata"]}
-        custom: Any = read_custom(document, live.kind, live.api_version)
+        custom: Any = of_workloads.custom_objects.read_custom(document, live.kind, live.api_version)
         return cast("T", custom)
     read = decode_as(after, type(live))
     if isinstance(read, Pod) and isinstance(live, Pod) and read.spec.tolerations != live.spec.tolerations:

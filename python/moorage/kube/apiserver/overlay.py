@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, examples
 
+from .. import apiserver as server
 from ..admission.validate_object import validate
 from ..model.autoscaling import NodeClaim, NodePool
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, whole_number
@@ -20,9 +21,7 @@ from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
-from .apply_manifest import applied_value, apply_manifest, has_last_applied
 from .conflicts import other_uid_text, stale_text
-from .hidden_texts import keep_hidden
 from .refusals import Origin, label
 
 T = TypeVar("T", bound=Object)
@@ -191,7 +190,7 @@ class Overlay:
         """
         new, text = self._objects[at], self._texts.get(at)
         _refuse_conflict(old, new)
-        new, number = keep_hidden(old, new)
+        new, number = server.hidden_texts.keep_hidden(old, new)
         if number:
             self._hidden.append(f"{number} of {label(new.kind, new.namespace, new.name, self._origins[at])}")
         is_reading = is_newer(new, old)
@@ -202,9 +201,9 @@ class Overlay:
         if is_reading:
             changed = new
         else:
-            if not has_last_applied(old):
+            if not server.apply_manifest.has_last_applied(old):
                 self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
-            changed = apply_manifest(old, text)
+            changed = server.apply_manifest.apply_manifest(old, text)
         stored = self._values.get(first)
         if stored is None and (own := self._texts.get(first)) is not None:
             stored = msgspec.json.decode(own)
@@ -213,7 +212,9 @@ class Overlay:
         from ..admission.manifest_validation import check_applied  # only changes are judged
 
         sent = msgspec.json.decode(text)
-        after = sent if is_reading or stored is None else applied_value(old, stored, text)
+        after = (
+            sent if is_reading or stored is None else server.apply_manifest.applied_value(old, stored, text)
+        )
         check_applied(self._with_class(old), self._with_class(changed), stored, after, self.gates)
         if stored is not None:
             self._values[first] = after

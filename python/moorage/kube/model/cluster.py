@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
@@ -18,16 +18,19 @@ from moorage.document import Count, Document
 from moorage.errors import first_of
 from moorage.table import Table, Tabular
 
-from ..admission.siblings import NewPodsDocument, Siblings
 from ..plain import plain
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
-from ..workloads.seen_failures import SeenFailures
 from .meta import Object
+from .new_pods import NewPodsDocument
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
 from .webhooks import KINDS as WEBHOOKS
 from .workload import CustomObject
+
+if TYPE_CHECKING:
+    from ..admission.siblings import Siblings
+    from ..workloads.seen_failures import SeenFailures
 
 
 class RefusedPod(NamedTuple):
@@ -370,9 +373,10 @@ class Cluster(Tabular):
         Version of the API server, of archives that tell it; "" elsewhere.
     release : DecidingRelease or None
         Set by commands.
-    siblings : Siblings
-        How the listed pods differ from their templates, and which new pods differ likewise.
-    failures : SeenFailures
+    siblings : Siblings or None
+        How the listed pods differ from their templates, and which new pods differ likewise; None where there
+        are only nodes and plain pods.
+    failures : SeenFailures or None
         Which pods the cluster could not create.
     metrics : list of Object
         What pods and nodes use: PodMetrics and NodeMetrics, of which the last of a name counts.
@@ -405,8 +409,8 @@ class Cluster(Tabular):
     warnings: list[str] = field(default_factory=list)
     server_version: str = ""
     release: DecidingRelease | None = None
-    siblings: Siblings = field(default_factory=Siblings, compare=False)
-    failures: SeenFailures = field(default_factory=SeenFailures, compare=False)
+    siblings: Siblings | None = field(default=None, compare=False)
+    failures: SeenFailures | None = field(default=None, compare=False)
     metrics: list[Object] = field(default_factory=list)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
@@ -426,7 +430,7 @@ class Cluster(Tabular):
         assert self.release is not None
         return AboutInput(
             self.release,
-            self.siblings.documents(),
+            [] if self.siblings is None else self.siblings.documents(),
             [obj.document() for obj in self.left_out],
             [*map(str, warnings)],
             self.refused_of_change or UNSET,

@@ -582,3 +582,18 @@ def full_kind(kind: str, api_version: str) -> str:
 
 OTHER_KINDS = (Rollout, DeploymentConfig, CloneSet, LeaderWorkerSet)
 """The kinds of this module that files are decoded to."""
+
+
+PARENTS = (Rollout, DeploymentConfig, LeaderWorkerSet)
+"""The kinds of other projects whose controllers make workloads."""
+WORKLOADS: tuple[type[Object], ...] = (
+    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
+)  # fmt: skip
+"""The kinds whose pods are made by simulated controllers."""
+TEMPLATED: tuple[type[Object], ...] = (*WORKLOADS, CronJob)
+"""The kinds that have a pod template."""
+
+
+def is_of_kueue(obj: Object) -> bool:
+    """Whether an object is one of Kueue's kinds."""
+    return obj.api_version.startswith(f"{KUEUE}/")

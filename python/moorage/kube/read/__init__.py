@@ -1,1 +1,8 @@
-"""Objects from files and back: decoding, defaults, building a cluster, writing."""
+"""Objects from files and back: decoding, defaults, building a cluster, writing.
+
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

@@ -17,6 +17,7 @@ from msgspec import structs
 from moorage.errors import examples
 
 from ..admission.chain import Existing, NewPods
+from ..admission.siblings import Siblings
 from ..apiserver.overlay import key_of
 from ..apiserver.refusals import STORED, Origin, Refusals
 from ..model.cluster import AppliedChange, Cluster
@@ -24,22 +25,28 @@ from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod
 from ..model.policy import NO_STATUS, PodDisruptionBudget
-from ..model.workload import ControllerRevision, CustomObject, Deployment, PriorityClass, ReplicaSet
+from ..model.workload import (
+    WORKLOADS,
+    ControllerRevision,
+    CustomObject,
+    Deployment,
+    PriorityClass,
+    ReplicaSet,
+)
 from ..workloads.disruption import with_statuses
 from ..workloads.ownership import FINISHED, PodIndex
 from ..workloads.stateful_pods import ephemeral_claims
 from .cluster_builder import (
-    WORKLOADS,
     Completed,
     KnownObjects,
     complete,
     implied_namespaces,
     is_single,
-    refuse_objects,
     warnings_after,
 )
 from .object_defaults import default_namespace
 from .recognize_templates import recognize_templates
+from .settle_cluster import refuse_objects
 
 T = TypeVar("T", bound=Object)
 _EXAMPLES = 3
@@ -272,7 +279,9 @@ def _with(before: Cluster, new: Sequence[Object], old: Container[str]) -> Cluste
     old : container of str
         By `key_of`, those that are changed.
     """
-    after = replace(before, siblings=before.siblings.copy(), turns={})
+    after = replace(
+        before, siblings=before.siblings.copy() if before.siblings is not None else Siblings(), turns={}
+    )
     after.pods_by_owner, after.known_namespaces = before.pods_by_owner, before.known_namespaces
     changed = {key_of(obj): obj for obj in new if key_of(obj) in old}
     added = [obj for obj in new if key_of(obj) not in changed]

@@ -10,112 +10,39 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
 from moorage.notes import RoutineNote, as_sentence
 
-from ..admission.chain import NewPods, is_new
-from ..admission.resource_quotas import without_counted_usage
-from ..admission.siblings import Siblings
+from .. import read as room
+from .. import workloads as of_workloads
 from ..admission.validate_object import validate
 from ..apiserver.decode import versions_gone
 from ..apiserver.overlay import ListedTwiceError, Overlay, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
-from ..model.admission_policies import MutatingAdmissionPolicy
-from ..model.cluster import Cluster, LeftOut, OutsidePolicy, RefusedPod, Suspended, seconds
+from ..model.cluster import Cluster, LeftOut, OutsidePolicy, RefusedPod, Suspended
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Namespace, Node
-from ..model.pod import Pod
+from ..model.pod import PREEMPTS, Pod
 from ..model.resource_claims import ResourceClaim
 from ..model.resource_slices import ResourceSlice, find_pool_problems
-from ..model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
+from ..model.storage import CSIDriver, CSINode, PersistentVolume
 from ..model.workload import (
-    CloneSet,
     CronJob,
     CustomObject,
-    DaemonSet,
-    Deployment,
     Job,
     PriorityClass,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
+    is_of_kueue,
 )
 from ..releases import DEFAULT_GATES, FeatureGates
-from ..workloads.deployment_rollout import PARENTS
-from ..workloads.disruption import with_statuses
-from ..workloads.expand_kinds import (
-    NOT_KNOWN,
-    SUSPENDED,
-    Expanded,
-    expand_kinds,
-    has_queues,
-    is_of_kueue,
-    not_counted,
-    suspended_names,
-)
-from ..workloads.job_state import due
-from ..workloads.kind_table import AT_TIMES, POLICY_GROUPS, is_not_read
 from ..workloads.ownership import FINISHED, Names, PodIndex, has_made_up_uid
-from ..workloads.seen_failures import SeenFailures
-from ..workloads.stateful_pods import ephemeral_claims
 from .object_defaults import default_namespace, default_object, other_priority, priority_classes, with_class
-from .recognize_templates import recognize_templates, shown_classes
-
-# ---- turns -------------------------------------------------------------------------------------------------
-#
-# The order in which workloads make their pods, and single pods of files come among them.
-
-WORKLOADS: tuple[type[Object], ...] = (
-    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
-)  # fmt: skip
-"""The kinds whose pods are made by simulated controllers."""
-TEMPLATED: tuple[type[Object], ...] = (*WORKLOADS, CronJob)
-"""The kinds that have a pod template."""
-
-
-def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str, Object]) -> None:
-    """Sort the workloads of a cluster, and note after which of them the single pods of files come.
-
-    Workloads whose objects nobody has changed come first, the oldest of them before the others. Those that
-    are new or changed follow in the order of the files, and single pods of manifests stand among them.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Its `others` and `turns` are changed.
-    objects : iterable of Object
-        In the order of the files.
-    before : mapping of str to Object
-        By ``Kind namespace/name``, objects as they were before a file has changed them.
-    """
-    slots = [at for at, obj in enumerate(cluster.others) if isinstance(obj, WORKLOADS)]
-    if not slots:
-        return
-    workloads = {obj.full_name: obj for obj in map(cluster.others.__getitem__, slots)}
-    new = {obj.full_name: obj for obj in objects if _is_new(obj) or (before and obj.full_name in before)}
-    pods = {pod.key for pod in cluster.pods} if any(isinstance(obj, Pod) for obj in new.values()) else ()
-    old = [obj for name, obj in workloads.items() if name not in new]
-    old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
-    last = old[-1].full_name if old else ""
-    for name, obj in new.items():
-        if name in workloads:
-            old.append(workloads[name])
-            last = name
-        elif isinstance(obj, Pod) and obj.key in pods and is_single(obj):
-            cluster.turns[obj.key] = last
-    for at, obj in zip(slots, old, strict=True):
-        cluster.others[at] = obj
 
 
 def is_single(pod: Pod) -> bool:
     """Whether a pod is to be created by itself."""
     return not pod.spec.node_name and pod.metadata.controller() is None
-
-
-def _is_new(obj: Object) -> bool:
-    return obj.metadata.creation_timestamp is None
 
 
 # ---- cluster builder ---------------------------------------------------------------------------------------
@@ -170,42 +97,34 @@ def build_cluster(
     cluster.suspended, cluster.outside_policies = completed.suspended, completed.policies
     for obj in completed.objects:
         _place(cluster, obj)
+    is_plain = not (cluster.others or cluster.namespaces or completed.before) and all(
+        map(_is_plain, chain(cluster.pods, cluster.finished))
+    )
     used = [*cluster.pods, *cluster.finished, *cluster.others]
     cluster.known_namespaces = known_namespaces(cluster.namespaces, used)
     cluster.namespaces += implied_namespaces(cluster.namespaces, used, completed)
     cluster.warnings += [*completed.warnings, *idle_warnings(cluster.others, cluster.suspended)]
     cluster.warnings += [*skipped_warnings(cluster.skipped, completed.warned)]
     cluster.warnings += state_warnings(cluster, completed)
-    there = (pod for pod in chain(cluster.pods, cluster.finished) if not is_new(pod))
-    cluster.others = without_counted_usage(cluster.others, there)
-    new_pods = NewPods(cluster, refusals.gates, completed.before, completed.texts)
-    cluster.pods = new_pods.admit(cluster.pods)
-    cluster.refused = new_pods.refused
-    admitted: list[list[Any]] = [cluster.others]
-    if new_pods.has_policies:
-        admitted += (cluster.nodes, cluster.namespaces)
-    for others in admitted:
-        refuse_objects(new_pods, others, completed, refusals)
-    cluster.warnings += new_pods.notes()
-    namespaces, listed_templates = cluster.known_namespaces, {key_of(obj) for obj in cluster.others}
-    cluster = recognize_templates(cluster, completed.before, PodIndex(cluster.pods + cluster.finished))
-    cluster.known_namespaces = namespaces
-    cluster.inferred = frozenset(map(key_of, cluster.others)) - listed_templates
-    if like_siblings:
-        known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
-        objects = [*cluster.others, *cluster.namespaces]
-        cluster.siblings = Siblings(known, objects, completed.before)
-        if any(isinstance(obj, MutatingAdmissionPolicy) for obj in objects):  # few clusters have one
-            from ..admission.policy.policy_plugins import as_each_makes_it
+    if is_plain:
+        cluster.pods_by_owner = PodIndex(cluster.pods + cluster.finished)
+        return cluster
+    return room.settle_cluster.settled(cluster, completed, refusals, like_siblings)
 
-            cluster.siblings.as_each_makes_it = as_each_makes_it
-    cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
-    put_in_turn(cluster, completed.objects, completed.before)
-    listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
-    claims = {claim.key: claim for claim in reversed([*ephemeral_claims(cluster.pods)])}
-    cluster.others += [claim for key, claim in reversed(claims.items()) if key not in listed]
-    cluster.others = with_statuses(cluster)
-    return cluster
+
+def _is_plain(pod: Pod) -> bool:
+    """Whether nothing follows from a pod, nor can an API server change or refuse it, where there is no object
+    beside pods and nodes: it has no owner, and names no class and no policy."""
+    spec = pod.spec
+    return not (
+        pod.metadata.owner_references
+        or spec.priority_class_name
+        or spec.priority not in (None, 0)
+        or spec.runtime_class_name is not None
+        or spec.preemption_policy not in (None, PREEMPTS)
+        or spec.resources is not None
+        or any(volume.ephemeral is not None for volume in spec.volumes)
+    )
 
 
 class KnownObjects(NamedTuple):
@@ -242,24 +161,6 @@ class Completed(NamedTuple):
     suspended: list[Suspended]
     policies: list[OutsidePolicy]
     texts: Mapping[str, bytes]  # by `key_of`, the manifests of the change
-
-
-def refuse_objects(
-    new_pods: NewPods, objects: list[Object], completed: Completed, refusals: Refusals
-) -> None:
-    """Take the objects of a change that are no pods through the chain of admission; they are replaced by what
-    is stored.
-
-    Raises
-    ------
-    RefusedObjectsError
-        Some are refused.
-    """
-    places: dict[str, Origin] = {}
-    for obj, error in new_pods.refused_objects(objects):
-        places = places or dict(zip(map(key_of, completed.objects), completed.places, strict=True))
-        refusals.add(error, obj, places.get(key_of(obj), Origin()))
-    refusals.raise_any()
 
 
 def complete(
@@ -313,10 +214,10 @@ def complete(
     refusals.raise_any()
     listed, places = overlay.result()
     _check_changes(listed, places, refusals, around)
-    expanded, policies = Expanded.empty(), list[OutsidePolicy]()
+    expanded, policies = None, list[OutsidePolicy]()
     if any(isinstance(obj, CustomObject) or is_of_kueue(obj) for obj in listed):
         policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
-        expanded = expand_kinds(
+        expanded = of_workloads.expand_kinds.expand_kinds(
             listed,
             default_namespace,
             lambda at: origin_of(at).source,
@@ -324,7 +225,9 @@ def complete(
         )
         listed, places = expanded.objects, [places[at] for at in expanded.sources]
     classes = priority_classes([*around.classes, *listed])
-    shown, class_notes = shown_classes(listed, classes)
+    shown, class_notes = list[PriorityClass](), list[str]()
+    if any(isinstance(obj, Pod) and obj.spec.priority_class_name for obj in listed):
+        shown, class_notes = room.recognize_templates.shown_classes(listed, classes)
     if shown:
         listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
         classes = {**classes, **priority_classes(shown)}
@@ -346,7 +249,7 @@ def complete(
         uids.add(completed.metadata.uid)
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
-    notes = [*overlay.warnings(), *expanded.notes, *class_notes]
+    notes = [*overlay.warnings(), *([] if expanded is None else expanded.notes), *class_notes]
     return Completed(
         listed,
         names,
@@ -354,9 +257,9 @@ def complete(
         notes,
         before,
         places,
-        expanded.left_out,
-        expanded.warned,
-        expanded.suspended,
+        [] if expanded is None else expanded.left_out,
+        Counter[str]() if expanded is None else expanded.warned,
+        [] if expanded is None else expanded.suspended,
         policies,
         manifests,
     )
@@ -385,7 +288,10 @@ def _by_name(objects: Sequence[Object], texts: Mapping[int, bytes]) -> dict[str,
 
 def _outside_policies(objects: Sequence[Object], places: Sequence[Origin]) -> Iterator[OutsidePolicy]:
     for obj, place in zip(objects, places, strict=True):
-        if isinstance(obj, CustomObject) and obj.api_version.partition("/")[0] in POLICY_GROUPS:
+        if (
+            isinstance(obj, CustomObject)
+            and obj.api_version.partition("/")[0] in of_workloads.kind_table.POLICY_GROUPS
+        ):
             yield OutsidePolicy(obj, place.source)
 
 
@@ -512,8 +418,17 @@ def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> I
     for kind, instead in versions_gone().items():
         if gone := left.pop(kind, 0):
             yield f"Left out: {gone} {instead}."
-    for why, is_known in (("because scheduling does not read these kinds", True), (NOT_KNOWN, False)):
-        texts = [f"{kind} ({n})" for kind, n in left.items() if n > 0 and is_not_read(kind) == is_known]
+    if not any(n > 0 for n in left.values()):
+        return
+    for why, is_known in (
+        ("because scheduling does not read these kinds", True),
+        (of_workloads.expand_kinds.NOT_KNOWN, False),
+    ):
+        texts = [
+            f"{kind} ({n})"
+            for kind, n in left.items()
+            if n > 0 and of_workloads.kind_table.is_not_read(kind) == is_known
+        ]
         if texts:
             number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
             short = number_of(len(texts), "kind", "kinds") + (" not read" if is_known else " not known")
@@ -521,7 +436,7 @@ def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> I
 
 
 def idle_warnings(
-    objects: Sequence[Object], suspended: Iterable[Suspended], in_queues: bool | None = None
+    objects: Sequence[Object], suspended: Collection[Suspended], in_queues: bool | None = None
 ) -> list[str]:
     """Return warnings about suspended workloads, and CronJobs without a run under way; none without any.
 
@@ -532,10 +447,14 @@ def idle_warnings(
     in_queues : bool, optional
         See `suspended_names`; by default whether the objects have queues.
     """
-    timed = [f"CronJob {job.key}" for job in due(objects)]
-    names = suspended_names(objects, suspended, has_queues(objects) if in_queues is None else in_queues)
-    whys = {SUSPENDED: names, AT_TIMES: timed}
-    return [not_counted(why, each) for why, each in whys.items() if each]
+    if not (objects or suspended):
+        return []
+    kinds = of_workloads.expand_kinds
+    timed = [f"CronJob {job.key}" for job in of_workloads.job_state.due(objects)]
+    has_queues = kinds.has_queues(objects) if in_queues is None else in_queues
+    names = kinds.suspended_names(objects, suspended, has_queues)
+    whys = {kinds.SUSPENDED: names, of_workloads.kind_table.AT_TIMES: timed}
+    return [kinds.not_counted(why, each) for why, each in whys.items() if each]
 
 
 def state_warnings(cluster: Cluster, completed: Completed | None = None) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Literal, TypeVar, get_args, overload
 
 from moorage.errors import InputError, shorten
 
+from .. import read as room
+from .. import workloads as of_workloads
 from ..apiserver.decode import versions_gone
 from ..apiserver.overlay import key_of
 from ..apiserver.refusals import (
@@ -31,16 +33,15 @@ from ..model.node import Node
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.workload import (
+    WORKLOADS,
     CustomObject,
     PriorityClass,
     full_kind,
+    is_of_kueue,
 )
 from ..releases import RELEASES, FeatureGates, default_gates
-from ..workloads.expand_kinds import is_of_kueue
-from ..workloads.kind_table import rule_of
 from ..workloads.ownership import Names
-from .change_cluster import ClusterChange
-from .cluster_builder import WORKLOADS, build_cluster, check_object, check_priority, skipped_warnings
+from .cluster_builder import build_cluster, check_object, check_priority, skipped_warnings
 from .deciding_release import deciding_release
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
@@ -195,7 +196,7 @@ def load_change(
     objects, origins, texts, unserved = _served(read, namespace, STORED, lambda: gates.release.version)
     if (read.skipped and before.skipped) or _of_cluster(objects, texts, 0):
         return None
-    change = ClusterChange(before, Refusals(STORED, check, lambda _: gates))
+    change = room.change_cluster.ClusterChange(before, Refusals(STORED, check, lambda _: gates))
     after, refused = without_refused(change, objects, origins, texts)
     after.skipped = dict(read.skipped) or before.skipped
     after.warnings += skipped_warnings(read.skipped, {})
@@ -233,7 +234,7 @@ def _before_and_after(
         base, refused = without_refused(build, *_parts(own, objects, origins, texts))
     stored_texts = {key_of(objects[at]): texts[at] for at in own if at in texts}
     gates = _gates_at(check, read.server_version, base)
-    change = ClusterChange(base, Refusals(STORED, check, lambda _: gates), stored_texts)
+    change = room.change_cluster.ClusterChange(base, Refusals(STORED, check, lambda _: gates), stored_texts)
     later = sorted({*range(len(objects))}.difference(own))
     after, refused_later = without_refused(change, *_parts(later, objects, origins, texts))
     assert after.change is not None
@@ -338,7 +339,7 @@ def _requested(
 def _is_judged(obj: Object) -> bool:
     """Whether the rules of a kind are known, or do not matter, as nothing follows from it."""
     if isinstance(obj, CustomObject):
-        rule = rule_of(obj.full_kind)
+        rule = of_workloads.kind_table.rule_of(obj.full_kind)
         return rule is None or rule.why_none is not None or rule.renders != ""
     from ..admission.manifest_validation import has_rules  # which has judged the change
 

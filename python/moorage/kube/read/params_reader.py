@@ -10,6 +10,7 @@ import msgspec
 
 from moorage.errors import InputError
 
+from .. import workloads as of_workloads
 from ..apiserver.decode import UNREADABLE, is_json
 from ..model.admission_policies import (
     MutatingAdmissionPolicy,
@@ -17,7 +18,6 @@ from ..model.admission_policies import (
     ValidatingAdmissionPolicy,
 )
 from ..model.meta import Object, ObjectMeta
-from ..workloads.custom_objects import metadata_of
 
 _MOST = 4 << 20
 """Number of bytes of objects that wait."""
@@ -64,7 +64,7 @@ class ParamsReader:
 def _param(document: Any, api_version: str, kind: str) -> PolicyParameter | None:
     try:
         value = msgspec.json.decode(document) if is_json(document) else document
-        meta = metadata_of(document)
+        meta = of_workloads.custom_objects.metadata_of(document)
     except (InputError, *UNREADABLE):
         return None
     if not isinstance(value, dict) or meta is None:

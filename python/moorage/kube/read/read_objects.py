@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from moorage.errors import InputError, NoManifestError, NoObjectError, examples, shorten
 from moorage.notes import RoutineNote
 
+from .. import read as room
+from .. import workloads as of_workloads
 from ..apiserver.decode import Head, decode, decode_kind, is_json, is_known
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
@@ -36,10 +38,6 @@ from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
 from ..model.workload import full_kind
 from ..releases.release import ended_version
-from ..workloads.custom_objects import makes_pods, metadata_of, read_custom
-from ..workloads.deployment_rollout import is_simulated
-from ..workloads.seen_failures import KINDS as EVENTS
-from ..workloads.seen_failures import FailedCreates, Touched
 from .documents import (
     KIND,
     PEEK,
@@ -53,7 +51,7 @@ from .documents import (
     utf8_of,
     without_logs,
 )
-from .exported_objects import joined_dump, judge_exports
+from .exported_objects import is_api_server, joined_dump, judge_exports
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -74,16 +72,9 @@ from .object_defaults import default_namespace
 from .params_reader import ParamsReader
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_listed, is_manifest, is_path, text_of
-from .snapshots import (
-    is_api_server,
-    read_config_map,
-    read_flags,
-    read_server_version,
-    read_snapshot,
-    refuse_answers,
-)
 
 if TYPE_CHECKING:
+    from ..workloads.seen_failures import FailedCreates, Touched
     from .yaml_events import DuplicateKey
 
 _EXAMPLES = 5
@@ -188,7 +179,7 @@ def read_objects(
         ]
     warnings += judge_exports(reader.objects, reader.origins, reader.texts, namespace)
     warnings += reader.fields.warnings() + reader.notes
-    for at, obj in reader.failed_creates.put(reader.objects):
+    for at, obj in () if reader.failed_creates is None else reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj
     return ReadObjects(
         reader.objects,
@@ -258,7 +249,7 @@ class ReadObjects(NamedTuple):
         """Give a cluster of these objects what is known beside them."""
         cluster.warnings += self.warnings
         cluster.server_version = self.server_version or cluster.server_version
-        cluster.failures = cluster.failures.without(self.touched)
+        cluster.failures = None if cluster.failures is None else cluster.failures.without(self.touched)
         cluster.metrics = [*cluster.metrics, *self.metrics]
         cluster.ended = [*cluster.ended, *(ended_object.obj for ended_object in self.ended)]
 
@@ -286,7 +277,7 @@ class _Reader:
         self.takes_hooks = False
         self.taken_hooks: dict[int, tuple[int, int, str]] = {}  # by index: phase, weight and name
         self._arguments = 0
-        self.failed_creates = FailedCreates()
+        self.failed_creates: FailedCreates | None = None  # until there are events
         self.touched: list[Touched] = []
         self.metrics: list[Object] = []
         self._params = ParamsReader()
@@ -373,7 +364,7 @@ class _Reader:
 
     def effects(self) -> tuple[object, ...]:
         """Return what changes with all that is read and may have an effect on scheduling."""
-        seen = len(self.touched), len(self.failed_creates), self.server_version
+        seen = len(self.touched), len(self.failed_creates or ()), self.server_version
         return len(self.objects), len(self.hooks), len(self.refused), *seen
 
     def _read_so_far(self) -> tuple[int, int]:
@@ -497,7 +488,11 @@ class _Reader:
         """Store an object, unless there is none."""
         if obj is None:
             return False
-        if _HOOK in obj.metadata.annotations and not obj.metadata.uid and makes_pods(obj):
+        if (
+            _HOOK in obj.metadata.annotations
+            and not obj.metadata.uid
+            and of_workloads.custom_objects.makes_pods(obj)
+        ):
             phases = [_PHASES[event] for event in _events_of(obj) if event in _PHASES]
             if not (self.takes_hooks and phases):
                 self.hooks.append(shorten(_hook_text(obj)))
@@ -558,7 +553,7 @@ class _Reader:
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
-        refuse_answers(document, kind, head.api_version, origin.source)
+        room.snapshots.refuse_answers(document, kind, head.api_version, origin.source)
         if self._read_aside(document, kind, head.api_version):
             return []
         if not kind:
@@ -576,18 +571,18 @@ class _Reader:
                 return []
             obj = decode_kind(document, kind)
         elif kind == "ConfigMap":
-            obj = read_config_map(document)
-        if obj is not None and is_simulated(obj):
+            obj = room.snapshots.read_config_map(document)
+        if obj is not None and of_workloads.deployment_rollout.is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
             differs = self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
-            self._store(read_flags(obj, document), *origin[:3])
+            self._store(room.snapshots.read_flags(obj, document), *origin[:3])
             self._store_params(self._params.of_policy(obj), origin)
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 differs = self.fields.check(document, kind, head.api_version, origin.source)
-            custom = read_custom(document, kind, head.api_version)
+            custom = of_workloads.custom_objects.read_custom(document, kind, head.api_version)
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
             names = document, kind, head.api_version, origin
             if (is_manifest and self._is_unserved(*names)) or self._is_refused(*names):
@@ -685,11 +680,13 @@ class _Reader:
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
         """Note an object of a change that may let the API server admit what it refused, and an event that
         says what it refuses."""
-        if full_kind(kind, api_version) in EVENTS:
+        if full_kind(kind, api_version) in of_workloads.seen_failures.KINDS:
+            if self.failed_creates is None:
+                self.failed_creates = of_workloads.seen_failures.FailedCreates()
             self.failed_creates.take(document)
-        touched = Touched(kind, api_version.rpartition("/")[0], "", "")
+        touched = of_workloads.seen_failures.Touched(kind, api_version.rpartition("/")[0], "", "")
         if (self._arguments > 1 or self._all_texts) and touched.may_admit:
-            meta = metadata_of(document) or ObjectMeta()
+            meta = of_workloads.custom_objects.metadata_of(document) or ObjectMeta()
             self.touched.append(touched._replace(namespace=meta.namespace, name=meta.name))
 
     def _note_releases(
@@ -711,8 +708,8 @@ class _Reader:
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""
-        snapshot = read_snapshot(document)
-        if snapshot is None and (version := read_server_version(document)):
+        snapshot = room.snapshots.read_snapshot(document)
+        if snapshot is None and (version := room.snapshots.read_server_version(document)):
             self.server_version = version
             return []
         if snapshot is None:

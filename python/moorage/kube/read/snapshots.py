@@ -24,6 +24,7 @@ from ..model.workload import Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .documents import TABLE
+from .exported_objects import is_api_server
 
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",
@@ -256,11 +257,6 @@ def read_config_map(document: Any) -> ConfigMap | None:
 
 class _OfPod(msgspec.Struct, frozen=True):
     spec: _PodSpec = _PodSpec()
-
-
-def is_api_server(obj: Object) -> bool:
-    """Whether an object is a pod of the API server, which a kubelet runs by itself."""
-    return obj.namespace == "kube-system" and obj.kind == "Pod" and obj.name.startswith("kube-apiserver")
 
 
 def _api_server(obj: Object, document: Document) -> AdmissionPlugins:

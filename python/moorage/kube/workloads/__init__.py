@@ -1,3 +1,8 @@
-"""What the pods of workloads follow from, ownership of pods, and generated names."""
+"""What the pods of workloads follow from, ownership of pods, and generated names.
 
-from __future__ import annotations
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

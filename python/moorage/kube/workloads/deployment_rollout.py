@@ -343,7 +343,6 @@ def _by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
 # out: the strategies of these kinds are their own.
 
 Parent = Rollout | DeploymentConfig | LeaderWorkerSet
-PARENTS = (Rollout, DeploymentConfig, LeaderWorkerSet)
 _HASH = "rollouts-pod-template-hash"
 _CONFIG, _DEPLOYMENT = "deploymentconfig", "deployment"
 _LWS = "leaderworkerset.sigs.k8s.io/"

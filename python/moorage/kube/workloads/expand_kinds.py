@@ -19,7 +19,7 @@ from ..model.cluster import UNKNOWN, LeftOut, Suspended
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import KUEUE, MAX_PODS, QUEUE, CustomObject, Job
+from ..model.workload import MAX_PODS, QUEUE, CustomObject, Job, is_of_kueue
 from .custom_objects import (
     counted,
     digest_of,
@@ -153,11 +153,6 @@ def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended], has_que
 def has_queues(objects: Iterable[Object]) -> bool:
     """Whether there is a queue of Kueue that jobs can name."""
     return any(obj.kind == "LocalQueue" and is_of_kueue(obj) for obj in objects)
-
-
-def is_of_kueue(obj: Object) -> bool:
-    """Whether an object is one of Kueue's kinds."""
-    return obj.api_version.startswith(f"{KUEUE}/")
 
 
 class _Expansion:

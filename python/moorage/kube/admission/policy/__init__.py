@@ -1,1 +1,8 @@
-"""Admission policies: what they match, their expressions, and what they say of a request."""
+"""Admission policies: what they match, their expressions, and what they say of a request.
+
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

@@ -19,7 +19,7 @@ from moorage.cluster.requirements import (
     term_constraints,
 )
 
-from .more_nodes import added_nodes, beside_others
+from .more_nodes import added_nodes, as_played
 from .probe import Probe
 from .rules import devices, selection, volumes
 from .rules.all_rules import remedies
@@ -36,7 +36,7 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
         changes += remedies(probe, constraint)
     changes += [*selection.near_labels(probe), *selection.uncordons(probe), *selection.labels(probe)]
     changes += [*added_nodes(probe), *devices.changes(probe)]
-    changes = sensible([each for change in changes for each in beside_others(probe, change)], _amount)
+    changes = sensible([each for change in changes for each in as_played(probe, change)], _amount)
     return sorted(changes, key=partial(cost, waiting=len(probe.waiting)))
 
 

@@ -233,15 +233,14 @@ def more_nodes(probe: Probe, node: Node, number: int, labels: Mapping[str, str] 
     return HelpfulChange(Kind.NODE, text, tuple(edits), values=values)
 
 
-def beside_others(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
-    """Yield a change of nodes with what it does where other pods wait, which take what it brings, too. New
-    nodes are as many as are enough then."""
-    played, waiting = probe.played, len(probe.waiting)
+def as_played(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
+    """Yield a change of nodes with what it does when it is made: other pods that wait take what it brings,
+    and a rollout ends old pods. New nodes are as many as are enough then."""
+    played, waiting, number = probe.played, len(probe.waiting), change.values.get("nodes", 1)
     others = 0 if played is None else played.others(probe.alike)
-    if played is None or not others or change.kind not in OF_NODES:
+    if played is None or change.kind not in OF_NODES or not (others or number > 1):
         yield change
         return
-    number = change.values.get("nodes", 1)
     goal, most = change.placed or 1, number + min(others, MOST_FOR_OTHERS)
 
     @cache
@@ -249,14 +248,21 @@ def beside_others(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange
         numbered = replace(change, values=change.values | {"nodes": number})
         return min(waiting, played.placed(probe.alike, probe.running, partial(make, numbered, None)))
 
-    may_run = played.may_run(2 + most.bit_length())
-    if may_run and change.kind == Kind.NODE and placed(number) < goal <= placed(most):
-        number = most - largest(most - number - 1, lambda spared: placed(most - spared) >= goal)
+    may_run, enough = played.may_run(2 + most.bit_length()), number
+    if may_run and change.kind == Kind.NODE:
+        if placed(number) >= goal:
+            enough -= largest(number - 1, lambda spared: placed(number - spared) >= goal)
+        elif placed(most) >= goal:
+            enough = most - largest(most - number - 1, lambda spared: placed(most - spared) >= goal)
+    if enough != number:
         (node,) = probe.nodes_named([change.values["like"]])
-        for more in probe.tried(more_nodes(probe, node, number, change.values.get("label", {}))):
-            change = replace(more, text=f"{more.text}, as other pods take some", is_rare=change.is_rare)
-    if may_run and (count := placed(number)):
+        for other in probe.tried(more_nodes(probe, node, enough, change.values.get("label", {}))):
+            why = ", as other pods take some" if enough > number else ""
+            change = replace(other, text=f"{other.text}{why}", is_rare=change.is_rare)
+    if may_run and (count := placed(enough)):
         yield replace(change, placed=count if waiting > 1 else 0)
+    elif not others:
+        yield from () if may_run else (change,)
     elif not may_run or change.kind == Kind.NODE:
         text = f"{change.text}, if other pods that wait leave room"
         yield replace(change, text=text, values=change.values | {"alone": True})

@@ -21,21 +21,16 @@ Choose the release with
 If you do not choose a release, a command that loads a cluster takes the first of these that it finds:
 
 1. The image tag of kube-scheduler in the namespace kube-system, or else of kube-apiserver, or else of
-   kube-controller-manager. An image that has all of them counts too (`hardened-kubernetes` of RKE2). If
-   there are several tags, the newest one counts.
-2. The version of the API server: from the server that `--kubeconfig` or `--context` names, from
-   `cluster_version.json` of a support bundle, or from the output of `kubectl version -o json`
-   (`serverVersion`) among the files.
+   kube-controller-manager; of several tags the newest. An image that has all of them counts too
+   (`hardened-kubernetes` of RKE2).
+2. The version of the API server: from the server itself, from `cluster_version.json` of a support bundle, or
+   from the output of `kubectl version -o json` among the files.
 3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
-4. Otherwise {default}.
+4. Otherwise {default}, as for traces, `moorage replay` and `Scheduler` in Python.
 
-The second line of an answer names the release, in case 4 as `by default`; the reason is on stderr
-(`release: …`) and in `-o json` (`release`). If the release is not supported, the nearest one decides, and a
-warning above the tables names both.
-
-If there is no cluster to read (configurations, traces), and for
-`moorage replay` and `Scheduler` in Python, {default} decides unless you choose another release.
-`moorage scheduler` uses the release of its API server.
+The second line of an answer names the release; the reason is on stderr and in `release` of `-o json`. If the
+release is not supported, the nearest one decides, and a warning names both. `moorage scheduler` uses the
+release of its API server.
 
 ## What changed from release to release
 

@@ -44,10 +44,10 @@ def schemas(pattern: str) -> Iterator[str]:
 
 def verbs(_: str) -> Iterator[str]:
     """Iterate over the lines of the table of verbs."""
-    yield from ("| method | option | what it does |", "|---|---|---|")
+    yield from ("| method | option |", "|---|---|")
     for verb in VERBS:
         words = f"--{verb.name} {verb.metavar}".rstrip().replace("|", "\\|")
-        yield f"| `{verb.method}` | `{words}` | {verb.help} |"
+        yield f"| `{verb.method}` | `{words}` |"
 
 
 MAKERS: dict[str, Callable[[str], Iterable[str]]] = {

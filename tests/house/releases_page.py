@@ -28,8 +28,8 @@ If you do not choose a release, a command that loads a cluster takes the first o
 3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
 4. Otherwise {default}, as for traces, `moorage replay` and `Scheduler` in Python.
 
-The line `rests on` of an answer names the release; the reason is on stderr and in `release` of `-o json`. If the
-release is not supported, the nearest one decides, and a warning names both. `moorage scheduler` uses the
+The line `rests on` of an answer names the release; the reason is on stderr and in `release` of `-o json`. If
+the release is not supported, the nearest one decides, and a warning names both. `moorage scheduler` uses the
 release of its API server.
 
 ## What changed from release to release

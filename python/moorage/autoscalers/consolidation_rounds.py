@@ -28,7 +28,7 @@ from .autoscaler_protocol import AutoscalerSettings
 from .hourly_cost import HourlyCost
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
-from .karpenter.disruption_candidates import consolidate_after, is_outside_windows, young_nodes
+from .karpenter.disruption_candidates import consolidate_after, outside_windows, young_nodes
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_validation import is_reschedulable
@@ -347,11 +347,10 @@ def consolidate(
             if results[-1].is_late:
                 notes += (_too_late(results[-1], len(rounds.steps) + 1),)
             method, moment = results[-1].method, rounds.karpenter.now or 0.0
-            for pool in {each.pool.name: each.pool for each in command.candidates}.values():
-                text = f"No budget of NodePool {pool.name} limits {method.reason} at that time"
-                text += ": one with a schedule limits only while its window lasts."
-                if is_outside_windows(pool, method.reason, moment) and text not in notes:
-                    notes += (text,)
+            pools = {each.pool.name: each.pool for each in command.candidates}.values()
+            notes += tuple(
+                text for text in outside_windows(pools, method.reason, moment) if text not in notes
+            )
             rounds.take(method, command)
             if once:
                 break

@@ -3,7 +3,7 @@ Each is tried by a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
@@ -26,7 +26,7 @@ from moorage.cluster.helpful_changes import (
     tried,
 )
 from moorage.cluster.requirements import changed_field, whole
-from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
+from moorage.kube import Pod, Quantity
 from moorage.kube.model.node import ZONE
 
 from .autoscaler_protocol import AutoscalerSettings
@@ -35,6 +35,7 @@ from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
+from .node_class_changes import requested_labels
 from .pool_refusals import PoolRefusal
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
 
@@ -65,7 +66,7 @@ def _loops(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -
 
 
 def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:
-    """Yield which empty groups would get a node for the first pod that waits with a label more."""
+    """Yield which empty groups would get a node for the first pod that waits with a label or amount more."""
     refused = [pod.pod for pod in up.waiting if CLUSTER_AUTOSCALER in pod.refusals]
     if autoscaling.groups is None or not refused:
         return
@@ -73,7 +74,7 @@ def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up:
     for group in [
         node_group for node_group in autoscaling.groups.node_groups if node_group.template is not None
     ]:
-        if text := _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, pod).lacking_labels():
+        if text := _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, pod).lacking():
             yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
 
 
@@ -141,53 +142,45 @@ class _GroupLoops:
         for change in self._of_pod(template):
             yield from tried(self, reduce(both, (*larger, change)), self._judge)
 
-    def lacking_labels(self) -> str:
-        """Return the labels that an empty group's template lacks, if a node comes with them; else ""."""
+    def lacking(self) -> str:
+        """Return what an empty group's template lacks, if a node comes with it; else ""."""
         template = self._found.templates.get(self.group.name)
-        if template is None or self._found.growths or not any(self._of_template(template)):
+        if template is None or self._found.growths:
             return ""
-        return _text_of(self._added_labels(template))
+        return next((each.text.rpartition("its template ")[2] for each in self._of_template(template)), "")
 
     def _of_template(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
-        """Try the labels that the template of an empty group lacks."""
-        if not (added := self._added_labels(template)):
+        """Try the labels and the resources that the template of an empty group lacks."""
+        if template.like or self.group.template is None:
             return
-        labelled = partial(changed_field, path="metadata.labels", change=lambda its: its | added)
-        edit = self._of_group(template=labelled(self.group.template))
-        yield from self._tried(Kind.LABEL, f"give its template the label {_text_of(added)}", edit)
+        has, asks = self.group.template.status.allocatable, asked_by(self._pod, self._gates)
+        amounts = {name: str(amount) for name, amount in asks.items() if name not in has}
+        added = (
+            ("the label", "metadata.labels", self._added_labels()),
+            ("allocatable", "status.allocatable", amounts),
+        )
+        for noun, path, more in added:
+            if more:
+                changed = changed_field(self.group.template, path, more.__ror__)
+                text = (
+                    f"give its template {noun} {', '.join(f'{key}={value}' for key, value in more.items())}"
+                )
+                yield from self._tried(Kind.LABEL, text, self._of_group(template=changed))
 
     def _of_group(self, **fields: Any) -> ObjectEdit:
         group = structs.replace(self.group, **fields)
         return of_settings(partial(structs.replace, node_groups=[group]))
 
-    def _added_labels(self, template: NodeTemplate) -> dict[str, str]:
+    def _added_labels(self) -> dict[str, str]:
         """The labels that the pod asks for and that the template of an empty group lacks, as those that a
         driver or a kubelet gives real nodes."""
-        added = dict[str, str]()
-        if template.like or self.group.template is None:
-            return added
-        labels = self.group.template.metadata.labels
-        for key, values in self._requested_labels():
+        assert self.group.template is not None
+        labels, added = self.group.template.metadata.labels, dict[str, str]()
+        for key, values in requested_labels(self._scheduler.client, self._pod):
             if key not in labels and key not in added:
                 zone = labels.get(ZONE, "")
                 added[key] = zone if zone in values else values[0]
         return added
-
-    def _requested_labels(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the labels that the pod asks for itself or by its volumes, with the values that suit it."""
-        yield from ((key, (value,)) for key, value in (self._pod.spec.node_selector or {}).items())
-        affinity = self._pod.spec.affinity
-        selectors = [affinity.node_affinity.required if affinity and affinity.node_affinity else None]
-        client = self._scheduler.client
-        claims = {claim.key: claim.spec.volume_name for claim in client.list(PersistentVolumeClaim)[0]}
-        volumes = {volume.name: volume.spec.node_affinity for volume in client.list(PersistentVolume)[0]}
-        for key in self._pod.claim_keys():
-            if needs := volumes.get(claims.get(key, "")):
-                selectors.append(needs.required)
-        for selector in filter(None, selectors):
-            for each in selector.node_selector_terms[0].match_expressions:
-                if each.operator == "In" and each.values:
-                    yield each.key, tuple(each.values)
 
     @property
     def _is_full(self) -> bool:
@@ -218,7 +211,3 @@ class _GroupLoops:
             room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
             yield from lowered(self._pod, name, whole(name, room), self._gates)
         yield from changes_for_new_node(self._pod, template.node.spec.taints)
-
-
-def _text_of(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in labels.items())

@@ -48,7 +48,12 @@ from .group_settings import GroupSettings, ScaleDown
 from .hourly_cost import HourlyCost
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disrupt import DisruptionPass, why_stays
-from .karpenter.disruption_candidates import consolidatable_at, expires_at, next_change
+from .karpenter.disruption_candidates import (
+    consolidatable_at,
+    expires_at,
+    next_change,
+    outside_windows,
+)
 from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
@@ -205,6 +210,8 @@ def removal_verdict(
         saved, least = stored_prices(autoscaling.types, scheduler.client).saved(command).shown
         launched = [each for claim in command.new_claims() if (each := claim.launched) is not None]
         notes += tuple(map(as_sentence, filter(None, [chosen_text(launched)])))
+        pools = {each.pool.name: each.pool for each in command.candidates}.values()
+        notes += tuple(outside_windows(pools, reason, view.situation.now))
         verdict = RemovalVerdict(name, command.decision, reason, saved, "", notes=notes, saved_at_least=least)
         return replace(verdict, moves=_moves(command))
     stay, removal = why_stays(view, name).message, _Removal(view, name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -30,15 +30,16 @@ from moorage.cluster.helpful_changes import (
     tried_text,
 )
 from moorage.cluster.requirements import changed_field, drop_request, whole
-from moorage.errors import either, shorten
+from moorage.errors import either, examples, shorten
 from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
-from moorage.kube.model.autoscaling import NodeClaimRequirement
+from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
 
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.claim_template import by_weight, why_idle
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.provisioning import stored_pools
 from .launched_nodes import launched_node
+from .node_class_changes import STORAGE, NodeClassChanges
 from .pool_scaler import PassQuestion, PoolScaler
 from .providers.instance_type import POOL, ZONE, InstanceType
 from .providers.known_labels import CORE
@@ -96,8 +97,9 @@ def _passes(
 ) -> Iterator[tuple[str, PoolPasses]]:
     question, gates = PoolScaler(scheduler, autoscaling).question([pod]), scheduler.cache.state.classes.gates
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
+    classes = NodeClassChanges(autoscaling.types, scheduler.client, waiting, gates)
     for pool in by_weight(question.pools):
-        yield pool.name, PoolPasses(question, waiting, pool, gates)
+        yield pool.name, PoolPasses(question, waiting, pool, classes)
 
 
 class PoolPasses:
@@ -105,12 +107,13 @@ class PoolPasses:
 
     Parameters
     ----------
-    gates : PodGates
-        On which requests depend.
+    classes : NodeClassChanges
+        Those of the pod.
     """
 
-    def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, gates: PodGates) -> None:
-        self._question, self._pod, self._pool, self._gates = question, pod, pool, gates
+    def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, classes: NodeClassChanges) -> None:
+        self._question, self._pod, self._pool, self._classes = question, pod, pool, classes
+        self._gates = classes.gates
         self._types = question.situation.types.get(pool.name, ())
         self.kinds = set[Kind]()
 
@@ -120,6 +123,7 @@ class PoolPasses:
         types = self._types
         for edit in edits:
             types = edit.change(types) if edit.about is None else types
+            types = self._classes.types_after(edit, self._pool) if edit.about in NODE_CLASSES else types
         question = self._question.about(self._pod, self._pool, types)
         yield replace(question, stored=edited(question.stored, edits, self._pod.key))
 
@@ -152,7 +156,13 @@ class PoolPasses:
         pool = self._pool
         if why_idle(pool) or not self._types:
             return
-        yield from self._sizes()
+        of_class = [
+            each
+            for change in self._classes.of(pool, self._types)
+            for each in tried(self, change, self._judge)
+        ]
+        yield from of_class
+        yield from self._sizes(has_disk=any(each.kind == Kind.TYPE for each in of_class))
         for change in changes_for_new_node(self._pod, pool.spec.template.spec.taints):
             yield from tried(self, change, self._judge)
         for at, requirement in enumerate(pool.spec.template.spec.requirements or ()):
@@ -169,8 +179,9 @@ class PoolPasses:
     def _of_pool(self, path: str, change: Callable[[Any], Any]) -> ObjectEdit:
         return ObjectEdit(NodePool, self._pool.key, partial(changed_field, path=path, change=change))
 
-    def _sizes(self) -> Iterator[HelpfulChange]:
-        """Try smaller requests: each alone, else all of them; and a larger type."""
+    def _sizes(self, has_disk: bool) -> Iterator[HelpfulChange]:
+        """Try smaller requests: each alone, else all of them; and a larger type, unless a larger disk is all
+        that it takes."""
         names = list(asked_by(self._pod, self._gates))
         helped = [each for name in names for each in self._smaller(name)]
         yield from helped
@@ -178,7 +189,7 @@ class PoolPasses:
         if claim is None:
             return
         kind, lacking = self._largest(claim, names)
-        if not lacking:
+        if not lacking or (has_disk and {*lacking} == {STORAGE}):
             return
         if not helped and len(lacking) > 1:
             yield from self._all_smaller(kind, claim, lacking)
@@ -322,6 +333,10 @@ class PoolFacts:
         self._gates = scheduler.cache.state.classes.gates
         self._pools = by_weight(stored_pools(scheduler.client))
 
+    def _passes(self, pod: Pod, pool: NodePool) -> PoolPasses:
+        classes = NodeClassChanges(self._autoscaling.types, self._scheduler.client, pod, self._gates)
+        return PoolPasses(self._question, pod, pool, classes)
+
     @cached_property
     def _question(self) -> PassQuestion:
         return PoolScaler(self._scheduler, self._autoscaling).question([])
@@ -330,7 +345,7 @@ class PoolFacts:
         """Yield a line for each fact."""
         yield from self._earlier_pools()
         yield from self._limits()
-        yield from self._zones()
+        yield from self._domains()
         yield from self._daemons()
 
     def _earlier_pools(self) -> Iterator[str]:
@@ -357,7 +372,7 @@ class PoolFacts:
             return idle
         pod = next(pod for pod in self._question.stored[Pod] if isinstance(pod, Pod) and pod.key == key)
         waiting = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
-        return shorten(PoolPasses(self._question, waiting, pool, self._gates).reason(), MOST_TEXT)
+        return shorten(self._passes(waiting, pool).reason(), MOST_TEXT)
 
     def _limits(self) -> Iterator[str]:
         """Which pools have more nodes than their limit."""
@@ -372,21 +387,32 @@ class PoolFacts:
                     "does not count down nodes within a pass"
                 )
 
-    def _zones(self) -> Iterator[str]:
-        """Which zones a spread counts although no type is offered there."""
-        reasons = [pod.refusals[KARPENTER] for pod in self._up.waiting if KARPENTER in pod.refusals]
-        if not reasons:
+    def _domains(self) -> Iterator[str]:
+        """Which domains a spread counts although no type is offered there, or the pool that names them makes
+        no node for the pod."""
+        first = next((pod for pod in self._up.waiting if KARPENTER in pod.refusals), None)
+        if first is None or "topology spread" not in (reason := first.refusals[KARPENTER]):
             return
-        types = self._question.situation.types.values()
-        offered_in = {offering.zone for each in types for kind in each for offering in kind.offerings}
-        for pool in self._pools:
-            named = CORE.values_of(ZONE, pool.spec.template.spec.requirements or ())
-            for zone in sorted(named - offered_in):
-                if any(f" {zone}: " in reason for reason in reasons):
-                    yield (
-                        f"Zone {zone} comes from NodePool {pool.name}, which names it: the spread counts it, "
-                        "but no type is offered there"
-                    )
+        question = self._question
+        pods = (pod for pod in question.stored[Pod] if isinstance(pod, Pod))
+        pod = next(pod for pod in pods if pod.key == first.pod)
+        types = chain.from_iterable(question.situation.types.values())
+        offered_in = {offering.zone for kind in types for offering in kind.offerings}
+        keys = {each.topology_key: None for each in pod.spec.topology_spread_constraints}
+        for key, pool in product([key for key in keys if f"key={key} " in reason], self._pools):
+            named = CORE.values_of(key, pool.spec.template.spec.requirements or ())
+            counted = {value for value in named if f" {value}: " in reason}
+            closed = counted - offered_in if key == ZONE else set()
+            for zone in sorted(closed):
+                yield (
+                    f"Zone {zone} comes from NodePool {pool.name}, which names it: the spread counts it, "
+                    "but no type is offered there"
+                )
+            if counted - closed and self._passes(pod, pool).reason():
+                yield (
+                    f"{key} {examples(sorted(counted - closed), 3)} are of NodePool {pool.name}, which makes "
+                    f"no node for {pod.key}: the spread counts them, whatever nodeAffinityPolicy says"
+                )
 
     def _daemons(self) -> Iterator[str]:
         """Which DaemonSets take the room of the first pod that Karpenter refuses."""
@@ -397,7 +423,7 @@ class PoolFacts:
         pod = next(pod for pod in question.stored[Pod] if isinstance(pod, Pod) and pod.key == refused[0])
         unhelped = False
         for pool in self._pools:
-            passes = PoolPasses(question, pod, pool, self._gates)
+            passes = self._passes(pod, pool)
             if why_idle(pool) or not passes.reason():
                 continue
             changes = [*passes.without_daemons()]

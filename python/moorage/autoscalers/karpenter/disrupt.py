@@ -11,12 +11,13 @@ from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage.document import Document
 from moorage.grouped import grouped
 from moorage.kube import NodeClaim, NodePool
 
-from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .claim_template import idle_pools
 from .cluster_view import ClusterView, NoPoolsError, Removal
 from .disruption_candidates import (
@@ -26,6 +27,7 @@ from .disruption_candidates import (
     allowed_by_budgets,
     by_ratio,
     count_nodes,
+    drifted_since,
     is_consolidatable,
     object_of,
     sentence,
@@ -467,7 +469,7 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
                 if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
                     events[event.object] = event
     silent = _silent(view, results) | dict.fromkeys(given_up, NOT_LAUNCHED)
-    staying_nodes = []
+    staying_nodes, pools = [], {pool.name: pool for pool in view.objects.list(NodePool)}
     for state in view.states:
         if state.claim is None or state.name in going:
             continue
@@ -475,10 +477,21 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
         name = state.name if state.node is None else state.node.name
         event_of_node = events.get(object_of(state))
         if event_of_node is not None:
-            staying_nodes.append(StayingNode(name, event_of_node.reason, event_of_node.message))
+            stays = StayingNode(name, event_of_node.reason, event_of_node.message)
         else:
-            staying_nodes.append(StayingNode(name, "", silent.get(state.name, "")))
+            stays = StayingNode(name, "", silent.get(state.name, ""))
+        pool = pools.get(state.labels.get(POOL, ""))
+        is_held = pool is not None and results[DRIFT].budgets.get(pool.name) == 0
+        if pool is not None and is_held and drifted_since(view, pool, state, view.situation.now) is not None:
+            drifted = f"it is {DRIFT.reason}, and {no_disruption(pool.name, DRIFT.reason)}"
+            stays = replace(stays, message="; ".join(filter(None, [stays.message, drifted])))
+        staying_nodes.append(stays)
     return tuple(staying_nodes)
+
+
+def no_disruption(pool: str, reason: str) -> str:
+    """Return that budgets of a pool allow no disruption for a reason."""
+    return f"the budgets of NodePool {pool} allow no disruption for {reason} now"
 
 
 def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str, str]:
@@ -495,7 +508,7 @@ def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str,
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
         elif not results[method].budgets[pool.name]:
-            why = f"the budgets of NodePool {pool.name} allow no disruption for {method.reason} now"
+            why = no_disruption(pool.name, method.reason)
         elif not totals.could_pass(each):
             why = "policy Balanced: even its deletion saves too little for what it disturbs"
         elif is_balanced(pool):

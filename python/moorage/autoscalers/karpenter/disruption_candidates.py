@@ -469,11 +469,17 @@ def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> i
     return allowed
 
 
-def is_outside_windows(pool: NodePool, reason: str, now: float) -> bool:
-    """Whether a budget about a reason has a schedule, and none limits it now (seconds since 1970)."""
-    about = [each for each in pool.spec.disruption.budgets or () if reason in (each.reasons or (reason,))]
-    has_window = any(each.schedule is not None for each in about)
-    return has_window and allowed_by_budgets(pool, 1, reason, now) == UNLIMITED
+def outside_windows(pools: Iterable[NodePool], reason: str, now: float) -> Iterator[str]:
+    """Yield which pools have a budget about a reason with a schedule, and none that limits it now (seconds
+    since 1970)."""
+    for pool in pools:
+        about = [each for each in pool.spec.disruption.budgets or () if reason in (each.reasons or (reason,))]
+        has_window = any(each.schedule is not None for each in about)
+        if has_window and allowed_by_budgets(pool, 1, reason, now) == UNLIMITED:
+            yield (
+                f"No budget of NodePool {pool.name} limits {reason} at that time: one with a schedule limits "
+                "only while its window lasts."
+            )
 
 
 def next_change(pool: NodePool, now: float) -> float:

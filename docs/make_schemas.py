@@ -40,6 +40,7 @@ ANSWERS = {
         "moorage.answers.nodes.pod_use:NamespacesDocument",
         "moorage.answers.nodes.pod_use:WorkloadsDocument",
         "moorage.answers.nodes.device_use:DevicesDocument",
+        "moorage.answers.queues.queue_use:QueuesDocument",
     ],
     "lint": ["moorage.answers.findings.finding_list:FindingsDocument"],
     "plan": [

@@ -37,6 +37,7 @@ from ..runs.simulation import (
     NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
+    QUEUED,
     REFUSED,
     REPLACED,
     SKIPPED_KIND,
@@ -229,7 +230,8 @@ def workload_named(
     Parameters
     ----------
     text : str
-        ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``; of a kind that scheduling does not
+        ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``; ``workload/NAME`` is the job of a
+        Workload of Kueue; of a kind that scheduling does not
         read its name as `check` prints it, or without the API group.
     namespace : str or None
         Namespace of the option; None without it.
@@ -242,6 +244,10 @@ def workload_named(
     resource, _, rest = text.partition("/")
     place, _, name = rest.rpartition("/")
     kind = _kind(resource)
+    if kind == "Workload" and (queues := setup.loaded.scheduler.ask.queues()) is not None:
+        from ..queues.queued_workloads import job_of  # few clusters have Kueue
+
+        return job_of(queues.kueue, name, place or namespace or "")
     if kind not in CONTROLLERS and text not in setup.pods:
         kind = _other_kind(setup, resource.lower(), name)
     if not name or "/" in place or not kind or kind == "Pod":
@@ -386,7 +392,7 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
     return refused_groups(simulation.cluster) + group_outcomes(
         outcome
         for outcome in simulation.outcomes
-        if outcome.status in (EVICTED, NOT_ROLLED_OUT, NOT_STARTED)
+        if outcome.status in (EVICTED, NOT_ROLLED_OUT, NOT_STARTED, QUEUED)
         or (outcome.status == TERMINATING and not outcome.is_leaving)
         or (outcome.status in absent and outcome.pod.key not in existing)
         or (outcome.status == REFUSED and outcome.node)  # by its kubelet

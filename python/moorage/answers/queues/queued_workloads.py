@@ -25,6 +25,21 @@ REASONS = {
 """Why workloads are preempted, as Kueue says it."""
 
 
+def job_of(kueue: Kueue, name: str, namespace: str) -> tuple[str, str, str | None] | None:
+    """Return kind, name and namespace of the job of a Workload; None if there is none of its name.
+
+    Parameters
+    ----------
+    namespace : str
+        "" for all.
+    """
+    for workload in kueue.workloads.values():
+        if workload.obj.name == name and namespace in ("", workload.obj.namespace):
+            owner = owner_of(workload)
+            return owner.kind, owner.name, owner.namespace
+    return None
+
+
 class WaitingWorkload(NamedTuple):
     """A workload that Kueue has not admitted.
 
@@ -109,6 +124,15 @@ def new_preemptions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> list[Pr
     """Return whom cycles have preempted, and earlier ones had not."""
     known = {each.workload for cycle in before for each in cycle.preempted}
     return [each for cycle in cycles for each in cycle.preempted if each.workload not in known]
+
+
+def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]) -> Iterator[str]:
+    """Yield what Kueue has decided about the workloads of some jobs that it admitted."""
+    kueue, victims = queues.kueue, grouped((each.by, each) for each in new_preemptions(queues.cycles, ()))
+    for key, each in admissions(queues.cycles, ()).items():
+        workload = kueue.workloads.get(key)
+        if workload is not None and workload.status == "admitted" and owner_of(workload) in owners:
+            yield admission_line(placed_of, kueue, each, victims.get(key, []))
 
 
 def admissions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> dict[str, AdmittedWorkload]:

@@ -198,10 +198,11 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @input_options
 @click.option(
     "--by",
-    metavar="zone|pool|type|LABEL|namespace|workload|device",
-    shell_complete=offer(offered_labels, "device", "namespace", "pool", "type", "workload", "zone"),
+    metavar="zone|pool|type|LABEL|namespace|workload|device|queue",
+    shell_complete=offer(offered_labels, "device", "namespace", "pool", "queue", "type", "workload", "zone"),
     help="Show a row for each value of a node label; what the pods of each namespace request, and the use of "
-    "its quotas, which -n shows of one; what each workload requests; or who holds GPUs and other devices.",
+    "its quotas, which -n shows of one; what each workload requests; who holds GPUs and other devices; or "
+    "what the queues of Kueue use, borrow and lend.",
 )
 @click.option(
     "-l",
@@ -257,7 +258,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
             "-n and --by namespace show namespaces, which have no node labels: leave out -l and another --by"
         )
     shares = options["over"], options["under"]
-    if (of_namespaces or by in ("workload", "device")) and shares != (None, None):
+    if (of_namespaces or by in ("workload", "device", "queue")) and shares != (None, None):
         raise click.UsageError("--over and --under choose nodes, or groups of them")
     if (by or of_namespaces) and output == "name":
         raise click.UsageError("--by does not write -o name")
@@ -277,7 +278,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         if rooms and not of and shares == (None, None) and output in ("table", "markdown"):
             has_several = len({room.pool for room in rows}) > 1
             pools = sorted(rooms.by("pool"), key=attrgetter("name")) if has_several else []
-        if of not in ("namespace", "workload", "device"):
+        if of not in ("namespace", "workload", "device", "queue"):
             rows = _between(rows, *shares)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
@@ -294,7 +295,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)
-    if of in ("namespace", "workload", "device"):
+    if of in ("namespace", "workload", "device", "queue"):
         write_uses(output, rows, of, about)
     else:
         write_nodes(output, rows, of, about, pools)
@@ -316,6 +317,8 @@ def _rows(
             names = [node.name for node in select_nodes(scheduler.client, selector)]
     if of == "device":
         return [use for use in scheduler.ask.device_use() if names is None or use.node in names], [], None
+    if of == "queue":
+        return _queue_rows(scheduler, selector), [], None
     prices, notes = node_prices(scheduler.client, asked_nodes(options).types())
     if of == "namespace":
         return namespace_use(scheduler, options["namespace"] or "", prices), notes, None
@@ -325,6 +328,21 @@ def _rows(
         rooms = NodeRooms(scheduler, names, prices)
         rows = rooms.by(of)
     return sorted(rows, key=lambda room: (room.name == NO_LABEL, room.name)), notes, rooms
+
+
+def _queue_rows(scheduler: Scheduler, selector: str) -> list[Any]:
+    """Return a row for each quota of a queue of Kueue."""
+    if selector:
+        raise click.UsageError("--by queue shows queues, which have no node labels: leave out -l")
+    if (queues := scheduler.ask.queues()) is None:
+        raise InputError(
+            "the input has no LocalQueue; kubectl get -A -o yaml clusterqueues,localqueues,resourceflavors,"
+            "cohorts,workloads lists them",
+            source="--by",
+        )
+    from moorage.answers.queues.queue_use import queue_use
+
+    return queue_use(queues)
 
 
 def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:

@@ -161,6 +161,7 @@ def explain(
         *pods_to_make(setup, targets),
         *map(as_sentence, coming.coming.notes if coming is not None else ()),
     ]
+    unmade_texts += _admissions(setup, targets)
     warnings += [] if output == "table" else [*outcomes, *unmade_texts]
     workloads = {target.workload for target in named} | {group.workload for group in unmade}
     about = _print_notes(setup, workloads, warnings, coming is not None)
@@ -249,8 +250,23 @@ def _not_made(setup: SimulationSetup, group: PodsAlike) -> PodsNotMade:
 
     workload, pods = group.workload, tuple([outcome.pod.key for outcome in group.outcomes])
     lines = tuple([line.strip() for line in refused_lines(setup.simulation.scheduler, group)])
+    if group.is_of_queue and (queues := setup.simulation.scheduler.ask.queues()) is not None:
+        from moorage.answers.queues.explained_workload import workload_lines
+
+        marks = dict.fromkeys(outcome.pod.metadata.uid for outcome in group.outcomes)
+        lines = tuple([line for mark in marks for line in workload_lines(queues, mark.partition(" ")[2])])
     reason = with_hint(group.reason)
     return PodsNotMade(workload.namespace, workload.text, group.status, pods, reason, lines)
+
+
+def _admissions(setup: SimulationSetup, targets: Iterable[Target]) -> list[str]:
+    """Return what Kueue has decided about the workloads of targets that it admitted."""
+    simulation = setup.simulation
+    if (queues := simulation.scheduler.ask.queues()) is None:
+        return []
+    from moorage.answers.queues.queued_workloads import lines_about
+
+    return [*lines_about(queues, simulation.placed_of, {target.workload for target in targets})]
 
 
 def _unmade_lines(group: PodsAlike, not_made: PodsNotMade) -> Iterator[str]:

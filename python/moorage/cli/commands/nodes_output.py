@@ -14,6 +14,7 @@ from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceSh
 from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
+from moorage.answers.queues.queue_use import QueuesDocument, QueueUse
 from moorage.answers.text_tables import PrintedTable, table_lines
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.cluster.amounts import readable
@@ -168,11 +169,11 @@ def _price(row: Row, form: str) -> str:
 
 def write_uses(
     form: str,
-    uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse],
+    uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse] | Sequence[QueueUse],
     by: str,
     about: AboutInput,
 ) -> None:
-    """Print what namespaces or workloads request, or who holds devices.
+    """Print what namespaces or workloads request, who holds devices, or what queues use.
 
     Parameters
     ----------
@@ -218,6 +219,20 @@ def _devices(uses: Sequence[DeviceUse], is_raw: bool) -> tuple[Document, str, Pr
     return DevicesDocument(items=uses), line, _printed(columns, uses)
 
 
+def _queues(uses: Sequence[QueueUse], is_raw: bool) -> tuple[Document, str, PrintedTable]:
+    names = ("queue", "cohort", "flavor", "resource", "nominal", "used", "borrowed", "lent", "free")
+    columns: list[Column] = [(name.upper(), attrgetter(name)) for name in (*names, "waiting")]
+    columns.append(("SHARE", lambda use: f"{use.share:g}"))
+    if any(use.inactive for use in uses):
+        columns.append(("INACTIVE", attrgetter("inactive")))
+    waiting = {use.queue: use.waiting for use in uses}
+    held = {use.queue: use.admitted for use in uses}
+    queues = number_of(len(waiting), "ClusterQueue", "ClusterQueues")
+    line = f"{queues}: {number_of(sum(held.values()), 'workload holds', 'workloads hold')} quota, "
+    wait = number_of(sum(waiting.values()), "waits", "wait")
+    return QueuesDocument(items=uses), line + wait, _printed(columns, uses)
+
+
 def _free(use: DeviceUse) -> str:
     if use.free is UNSET:
         return "shared" if use.model != UNLISTED else ""
@@ -244,6 +259,7 @@ _OF_USES: dict[str, Callable[[Any, bool], tuple[Document, str, PrintedTable]]] =
     "namespace": _namespaces,
     "workload": _workloads,
     "device": _devices,
+    "queue": _queues,
 }
 
 
@@ -280,7 +296,7 @@ def _quotas(use: NamespaceUse) -> str:
 # ---- tables ------------------------------------------------------------------------------------------------
 
 
-def _printed(columns: Sequence[Column], rows: Iterable[Row | DeviceUse]) -> PrintedTable:
+def _printed(columns: Sequence[Column], rows: Iterable[Row | DeviceUse | QueueUse]) -> PrintedTable:
     cells = [[str(cell(row)) for _, cell in columns] for row in rows]
     return PrintedTable([title for title, _ in columns], cells)
 

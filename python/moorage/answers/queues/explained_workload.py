@@ -1,0 +1,113 @@
+"""Why Kueue admits a workload or not: its place, each flavor, each level of borrowing, and whom it
+preempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.controllers.queues.queue_controller import QueueController
+from moorage.errors import first_of
+from moorage.queues import Kueue, QueuedWorkload
+from moorage.queues.flavors import flavor_refusal
+from moorage.queues.snapshot import FlavorGroup, Queue
+from moorage.queues.whole_amounts import PODS, text
+
+from .queue_changes import helpful_changes
+from .queued_workloads import REASONS, name_of
+
+_NAMES = 3
+_PRIORITIES = {
+    "LowerPriority": "of lower priority",
+    "LowerOrNewerEqualPriority": "of lower priority, or as high and newer",
+    "Any": "of any priority",
+}
+
+
+def workload_lines(queues: QueueController, key: str) -> Iterator[str]:
+    """Yield what decides about a workload, a line each."""
+    kueue = queues.kueue
+    workload = kueue.workloads[key]
+    name = kueue.cluster_queue_of(workload)
+    queue = kueue.snapshot.queues.get(name)
+    if queue is None:
+        return
+    if queue.inactive:
+        yield f"ClusterQueue {name}: {queue.inactive}"
+    if workload.is_queued:
+        yield _place(kueue, name, key)
+    for at, _ in enumerate(workload.pod_sets):
+        for group in queue.groups:
+            yield from _flavor_lines(kueue, queue, group, workload, at)
+    if workload.is_queued:
+        yield _preemption(queue)
+    for cycle in queues.cycles:
+        for each in cycle.preempted:
+            if each.by == key:
+                yield f"preempted {name_of(kueue, each.workload)} ({REASONS[each.reason]})"
+    if workload.is_queued and (helps := helpful_changes(kueue, workload)):
+        yield f"would be admitted {', or '.join(helps)}"
+
+
+def _place(kueue: Kueue, queue: str, key: str) -> str:
+    """Return where a workload stands among those that wait."""
+    tried, others = kueue.waiting(queue)
+    if key in tried:
+        at = tried.index(key)
+        ahead = f", after {first_of([name_of(kueue, each) for each in tried[:at]], _NAMES)}" if at else ""
+        return f"place {at + 1} of {len(tried)} that ClusterQueue {queue} tries{ahead}"
+    more = f"; {len(others) - 1} others do" if len(others) > 1 else ""
+    return f"it was tried, and waits until something changes in ClusterQueue {queue} or its cohort{more}"
+
+
+def _flavor_lines(
+    kueue: Kueue, queue: Queue, group: FlavorGroup, workload: QueuedWorkload, at: int
+) -> Iterator[str]:
+    """Yield what each flavor of a group says to a set of pods."""
+    needs, spec = workload.needs()[at], workload.specs[at]
+    name = f" ({needs.name})" if len(workload.pod_sets) > 1 else ""
+    requests = dict(needs.requests)
+    if PODS in group.resources:
+        requests[PODS] = needs.pods
+    requests = {each: value for each, value in requests.items() if each in group.resources and value}
+    for flavor_name in group.flavors if requests else ():
+        flavor = kueue.snapshot.flavors.get(flavor_name)
+        if flavor is not None and (refusal := flavor_refusal(flavor, spec, group)):
+            yield f"flavor {flavor_name}{name}: {refusal}"
+            continue
+        for resource, value in sorted(requests.items()):
+            yield f"flavor {flavor_name}{name}: {_quota(queue, flavor_name, resource, value, workload)}"
+
+
+def _quota(queue: Queue, flavor: str, resource: str, value: int, workload: QueuedWorkload) -> str:
+    """Return what a request meets on the way from a queue to the top of its cohorts."""
+    place = flavor, resource
+    cell = queue.cell(place)
+    levels = [f"{queue.name} uses {text(resource, cell.usage)} of {text(resource, cell.nominal)}"]
+    if cell.borrowing is not None:
+        levels[0] += f" and borrows at most {text(resource, cell.borrowing)}"
+    for node in queue.path():
+        above = node.cell(place)
+        levels.append(
+            f"cohort {node.name} uses {text(resource, above.usage)} of {text(resource, above.subtree)}"
+        )
+    if workload.holds is not None:
+        return f"{resource}: holds {text(resource, value)}; {', '.join(levels)}"
+    left, potential = f"{text(resource, queue.available(place))} free", cell.potential()
+    left += f", {text(resource, potential)} at most" if potential < value else ""
+    return f"{resource}: asks for {text(resource, value)}; {', '.join(levels)}: {left}"
+
+
+def _preemption(queue: Queue) -> str:
+    """Return whom a queue may preempt."""
+    policies = queue.preemption
+    within = _PRIORITIES.get(policies.within_cluster_queue, "")
+    reclaims = _PRIORITIES.get(policies.reclaim_within_cohort, "") if queue.parent is not None else ""
+    may = [f"workloads of its queue {within}"] if within else []
+    may += (
+        [f"others of its cohort that borrow, {reclaims}, while it stays in its nominal quota"]
+        if reclaims
+        else []
+    )
+    if queue.parent is not None and policies.borrow_within_cohort.policy != "Never":
+        may.append("and those of lower priority while it borrows")
+    return f"may preempt {'; '.join(may)}" if may else "may preempt nobody"

@@ -360,6 +360,8 @@ def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
                 why = "windows options cannot be set for a linux pod"
                 yield Fault(f"{field}.windowsOptions", forbidden(why))
     if system == "windows":
+        if spec.get("resources") is not None:
+            yield Fault(f"{path}.resources", forbidden("may not be set for a windows pod"))
         for field, context in [(path, spec), *contexts]:
             for name in _NOT_ON_WINDOWS:
                 if context.get(name) not in (None, [], False if field == path else None):

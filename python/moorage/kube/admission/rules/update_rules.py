@@ -7,6 +7,8 @@ from functools import partial
 from itertools import product, starmap
 from typing import Any
 
+from moorage._core.base.quantity import Quantity
+
 from ...apiserver.unread_fields import masked
 from ...releases import FeatureGates
 from ..field_checks import (
@@ -185,6 +187,9 @@ _OF_CLAIM = (
 _CLASS = "volumeAttributesClassName"
 
 
+_NOTHING = Quantity("0")
+
+
 def _claim(old: Json, new: Json) -> Iterator[Fault]:
     before, after = part(old, "spec"), part(new, "spec")
     is_bound = part(old, "status").get("phase") == "Bound"
@@ -203,13 +208,11 @@ def _claim(old: Json, new: Json) -> Iterator[Fault]:
     classes = {spec.get("storageClassName") for spec in (allowed, after)}
     if _bare(allowed) != _bare(after) or classes == {None, ""}:
         yield Fault("spec", forbidden(_OF_CLAIM))
-    elif is_bound:
-        given = [*sizes[::-1], part(part(old, "status"), "capacity").get("storage")]
-        request, size, capacity = map(quantity, given)
-        least = min([amount for amount in (size, capacity) if amount is not None], default=None)
-        if request is not None and least is not None and request < least:
-            why = "field can not be less than status.capacity"
-            yield Fault("spec.resources.requests.storage", forbidden(why))
+    given = [*sizes[::-1], part(part(old, "status"), "capacity").get("storage")]
+    request, size, capacity = (quantity(each) or _NOTHING for each in given)
+    if request < size and request <= capacity:
+        why = "field can not be less than status.capacity"
+        yield Fault("spec.resources.requests.storage", forbidden(why))
     yield from _same(before.get("volumeMode"), after.get("volumeMode"), "volumeMode")
 
 
@@ -366,10 +369,6 @@ def _service(old: Json, new: Json) -> Iterator[Fault]:
     if families and first != "None" and (families[0] == "IPv6") != (":" in first):
         why = f"expected an {families[0]} value as indicated by `ipFamilies[0]`"
         yield Fault("spec.clusterIPs[0]", invalid(first, why))
-    port, is_local = after.get("healthCheckNodePort"), after.get("externalTrafficPolicy") == "Local"
-    if port and not (kinds[1] == "LoadBalancer" and is_local):
-        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        yield Fault("spec.healthCheckNodePort", invalid(port, why))
 
 
 def _addresses(spec: Json, stored: Json) -> Sequence[str]:

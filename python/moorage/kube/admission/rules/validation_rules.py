@@ -71,7 +71,8 @@ def metadata_causes(value: Json, kind: str, gates: FeatureGates) -> Iterator[Fau
     if kind == "Service" and not gates["RelaxedServiceNameValidation"]:
         of_name = "dns1035Label"
     if kind == "PodDisruptionBudget":
-        yield from _segment_errors(str(name or ""))
+        yield from _segment_errors(str(prefix or ""), "metadata.generateName")
+        yield from _segment_errors(str(name or prefix or ""), "metadata.name")
         prefix = name = None
     if prefix:
         yield from format_causes(f"{of_name}Prefix", prefix, "metadata.generateName")
@@ -92,13 +93,13 @@ def metadata_causes(value: Json, kind: str, gates: FeatureGates) -> Iterator[Fau
         yield from _namespace_errors(value)
 
 
-def _segment_errors(name: str) -> Iterator[Fault]:
+def _segment_errors(name: str, field: str) -> Iterator[Fault]:
     """What makes a name no part of a path; the names of some kinds have no other rule."""
-    if name in (".", ".."):
-        yield Fault("metadata.name", invalid(name, f"may not be '{name}'"))
+    if name in (".", "..") and field == "metadata.name":
+        yield Fault(field, invalid(name, f"may not be '{name}'"))
     for mark in ("/", "%"):
         if mark in name:
-            yield Fault("metadata.name", invalid(name, f"may not contain '{mark}'"))
+            yield Fault(field, invalid(name, f"may not contain '{mark}'"))
 
 
 def _owner_errors(owners: list[Json]) -> Iterator[Fault]:
@@ -154,6 +155,9 @@ _KUBELET = 10250
 _NOT_EXTERNAL = "may not be set for ExternalName services"
 
 
+_NO_HEALTH_CHECK = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+
+
 def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     kind, ports = spec.get("type") or "ClusterIP", parts(spec, "ports")
     addresses = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
@@ -180,6 +184,9 @@ def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if kind != "ExternalName":
         yield from _cluster_address_errors(addresses, path)
     yield from _service_port_errors(ports, kind, path)
+    port, is_local = spec.get("healthCheckNodePort"), spec.get("externalTrafficPolicy") == "Local"
+    if port and not (kind == "LoadBalancer" and is_local):
+        yield Fault(f"{path}.healthCheckNodePort", invalid(port, _NO_HEALTH_CHECK))
     seconds = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
     if spec.get("sessionAffinity") == "ClientIP" and isinstance(seconds, int) and not 0 < seconds <= 86400:
         field = f"{path}.sessionAffinityConfig.clientIP.timeoutSeconds"
@@ -394,6 +401,8 @@ def _claim_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         elif not given.get("apiGroup") and given["kind"] != "PersistentVolumeClaim":
             why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
             yield Fault(f"{path}.{name}", invalid(given["kind"], why))
+        if given.get("apiGroup"):
+            yield from format_causes("dns1123Subdomain", given["apiGroup"], f"{path}.{name}.apiGroup")
     if isinstance(source, dict) and isinstance(ref, dict):
         fields = ("apiGroup", "kind", "name")
         if [source.get(name) or "" for name in fields] != [ref.get(name) or "" for name in fields]:

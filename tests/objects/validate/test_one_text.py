@@ -32,6 +32,8 @@ BASES: dict[str, Json] = {
 }
 """By version and kind, what an object has that follows all rules."""
 ZONE: Json = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+EQUALS: Json = {"matchExpressions": [{"key": "a", "operator": "Equals", "values": ["b"]}]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISTAKES: list[tuple[str, str, Any]] = [
     ("v1/Pod", "spec.containers", []),
     ("v1/Pod", "spec.restartPolicy", "Sometimes"),
@@ -46,6 +48,16 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"maxSkew": 0}]),
     ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"minDomains": 0}]),
     ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"nodeTaintsPolicy": "No"}]),
+    ("v1/Pod", "spec.topologySpreadConstraints", [ZONE | {"matchLabelKeys": ["a"]}]),
+    ("v1/Pod", "spec.tolerations", [{"operator": "Equal"}]),
+    ("v1/Pod", "spec.tolerations", [{"key": "a", "operator": "Gt", "value": "007"}]),
+    ("v1/Pod", "spec.tolerations", [{"key": "a", "tolerationSeconds": 3}]),
+    ("v1/Pod", "spec.affinity", {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}),
+    ("v1/Pod", "spec.affinity", {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [EQUALS]}}}),
+    ("v1/Pod", "spec.affinity", {"podAffinity": {REQUIRED: [{"topologyKey": ""}]}}),
+    ("v1/Pod", "spec.affinity", {"podAffinity": {REQUIRED: [{"topologyKey": "a", "matchLabelKeys": ["b"]}]}}),
+    ("apps/v1/Deployment", "spec.selector", {"matchLabels": {"a": "b c"}}),
+    ("policy/v1/PodDisruptionBudget", "spec.selector", EQUALS),
     ("apps/v1/Deployment", "spec.replicas", -1),
     ("apps/v1/StatefulSet", "spec.minReadySeconds", -1),
     ("apps/v1/DaemonSet", "spec.revisionHistoryLimit", -1),

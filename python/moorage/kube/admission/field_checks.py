@@ -59,7 +59,7 @@ def conditional(rule: Callable[..., Iterator[Fault]] | Conditional) -> Condition
 
 def is_absent(value: Any) -> bool:
     """Whether a field is as if it were not there."""
-    return value is None or value == "" or value == [] or value == {}
+    return value is None or value in ("", [], {}, ())
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
@@ -372,7 +372,8 @@ def wrong_choice(value: Any, field: str, *values: str) -> Iterator[Fault]:
 def parts(value: Json, name: str) -> list[Json]:
     """Return the structs of a list."""
     items = value.get(name)
-    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
+    listed = items if isinstance(items, list | tuple) else ()
+    return [item if isinstance(item, dict) else {} for item in listed]
 
 
 def part(value: Any, name: str) -> Json:
@@ -412,6 +413,8 @@ def _repeated(*arguments: Any) -> Iterator[Fault]:
     *names, items, field = arguments
     if not names:
         return doubled(items, field)
+    if len(items) < 2:
+        return iter(())
     values = [item.get(names[0].lstrip(".")) for item in parts({"": items}, "")]
     return doubled(values, field, names[0] if names[0].startswith(".") else "")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from functools import cache, lru_cache, partial
+from importlib import import_module
 from typing import Any, Literal, NoReturn, get_args
 
+from msgspec import to_builtins
 from msgspec.structs import fields, replace
 
 from moorage._core.base.fields import FieldRules, SpecMemo
@@ -26,7 +28,6 @@ from ..model.meta import (
     Resources,
     Rule,
     Struct,
-    each,
     in_thousandths,
     is_dns_label,
     is_native,
@@ -34,8 +35,9 @@ from ..model.meta import (
 )
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
 from ..model.workload import KUEUE, CustomObject
-from ..plain import plain
-from .field_checks import FieldRule, field_rules, first_fault
+from ..releases import ALWAYS
+from .field_checks import FieldRule, conditional, field_rules, first_fault
+from .field_checks import Rule as StructRule
 
 # ---- gated operators ---------------------------------------------------------------------------------------
 #
@@ -383,10 +385,40 @@ def _check(name: str, value: object) -> None:
     """Check a struct of a name, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
         _rules(type(value), name).check(value)
+        if name in _BETWEEN:
+            _check_between(name, value)
         if type(value).check is not Struct.check:
             value.check()
     elif value and isinstance(value, tuple | dict):
-        each(partial(_check, name))(value)
+        for at, item in value.items() if isinstance(value, dict) else enumerate(value):
+            try:
+                _check(name, item)
+            except InputError as error:
+                raise error.located(path=f"[{at}]") from None
+
+
+_BETWEEN = dict.fromkeys(
+    (
+        *(f"core.v1.{struct}" for struct in ("NodeSelectorTerm", "PodAffinityTerm", "Toleration")),
+        *("core.v1.TopologySpreadConstraint", "meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"),
+    ),
+    "scheduling_rules",
+)
+"""By struct, the module with the rules between fields that objects follow, too."""
+
+
+def _check_between(name: str, value: Struct) -> None:
+    """Check the fields of a struct against each other."""
+    view = to_builtins(value)
+    for rule in _rules_between(name):
+        for fault in rule(view, "", {}):
+            raise InputError(fault.text, path=fault.field.lstrip("."))
+
+
+@cache
+def _rules_between(name: str) -> list[StructRule]:
+    module = import_module(f".rules.{_BETWEEN[name]}", __package__)  # most objects have no such struct
+    return [rule for rule, when in map(conditional, module.RULES[name]) if when is ALWAYS]
 
 
 _valid_specs = SpecMemo()
@@ -432,23 +464,28 @@ def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], 
         names = [_COMMON.get(part.__name__) or inner or part.__name__ for part in held]
         if field.type is PodSpec:
             rules.append(_check_pod_spec)
-        elif is_always_there and not rules and type(absent).check is Struct.check:
+        elif is_always_there and not rules and not _has_rules_between(type(absent), names[0]):
             for path, encoded, omitted, rule in _listed_rules(type(absent), names[0]):
                 yield [field.name, *path], f"{field.encode_name}.{encoded}", omitted, rule
         elif any(map(_has_rules, held, names)):
             rules.append(partial(_check, names[0]))
         for rule in rules:
-            omitted = absent if _follows(absent, rule) else _NOTHING
+            is_known = not (isinstance(absent, Struct) and names[0] in _BETWEEN)  # these load their rules
+            omitted = absent if is_known and _follows(absent, rule) else _NOTHING
             yield [field.name], field.encode_name, omitted, rule
 
 
 def _has_rules(struct: type[Struct], name: str) -> bool:
-    return struct.check is not Struct.check or len(_rules(struct, name)) > 0
+    return _has_rules_between(struct, name) or len(_rules(struct, name)) > 0
+
+
+def _has_rules_between(struct: type[Struct], name: str) -> bool:
+    return struct.check is not Struct.check or name in _BETWEEN
 
 
 def _check_field(rules: list[FieldRule], absent: object, value: Any) -> None:
     """Check a field by its rules; one that is empty as an absent one is absent."""
-    given = None if value == absent and not value else plain(value)
+    given = None if value == absent and not value else to_builtins(value)
     if (fault := first_fault(rules, given)) is not None:
         raise InputError(fault.text, path=fault.field)
 

@@ -386,14 +386,11 @@ class LabelSelectorRequirement(Struct, frozen=True):
     operator: str = ""
     values: tuple[str, ...] = ()
 
-    def check(self) -> None:
-        refuse(requirement_error(self.key, self.operator, self.values, node=False))
-
 
 class LabelSelector(Struct, frozen=True):
     """A label selector (meta/v1)."""
 
-    match_labels: Annotated[dict[str, str], labels] = {}
+    match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 

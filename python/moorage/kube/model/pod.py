@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
-from moorage._core.base.selectors import decimal_integer, field_requirement_error, requirement_error
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError
 
 from .meta import (
     Condition,
@@ -20,7 +19,6 @@ from .meta import (
     Struct,
     each,
     one_of,
-    refuse,
     required,
     timestamp,
 )
@@ -95,19 +93,11 @@ class NodeSelectorRequirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-def _check_expression(requirement: NodeSelectorRequirement) -> None:
-    refuse(requirement_error(requirement.key, requirement.operator, requirement.values, node=True))
-
-
-def _check_field(requirement: NodeSelectorRequirement) -> None:
-    refuse(field_requirement_error(requirement.key, requirement.operator, requirement.values))
-
-
 class NodeSelectorTerm(Struct, frozen=True):
     """Requirements of which a node must meet all."""
 
-    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_expression)] = ()
-    match_fields: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_field)] = ()
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Struct, frozen=True):
@@ -129,15 +119,6 @@ class NodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = field(default=None, name=_REQUIRED)
     preferred: tuple[PreferredSchedulingTerm, ...] | None = field(default=None, name=_PREFERRED)
 
-    def check(self) -> None:
-        if self.required is not None and not self.required.node_selector_terms:
-            raise InputError("at least one term is required", path=f"{_REQUIRED}.nodeSelectorTerms")
-
-
-def _check_label_keys(path: str, keys: tuple[str, ...], selector: LabelSelector | None) -> None:
-    if keys and selector is None:
-        raise InputError("Forbidden: must not be specified when labelSelector is not set", path=path)
-
 
 class PodAffinityTerm(Struct, frozen=True):
     """Pods selected by labels and namespaces, and the topology key of their domain."""
@@ -148,10 +129,6 @@ class PodAffinityTerm(Struct, frozen=True):
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        _check_label_keys("matchLabelKeys", self.match_label_keys, self.label_selector)
-        _check_label_keys("mismatchLabelKeys", self.mismatch_label_keys, self.label_selector)
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
@@ -185,18 +162,6 @@ class Toleration(Struct, frozen=True):
     effect: str = ""
     toleration_seconds: Int64 | None = None
 
-    def check(self) -> None:
-        if not self.key and self.operator != "Exists":
-            raise InputError("must be Exists when the key is empty", path="operator")
-        if self.operator in ("Lt", "Gt") and decimal_integer(self.value) is None:
-            raise InputError("must be a valid decimal integer in canonical form", path="value")
-        if self.toleration_seconds is not None and self.effect != "NoExecute":
-            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            raise InputError(f'Invalid value: "{self.effect}": {text}', path="effect")
-        if self.value and self.operator == "Exists":
-            text = "value must be empty when `operator` is 'Exists'"
-            raise InputError(f'Invalid value: "{shorten(self.value)}": {text}', path="operator")
-
 
 class TopologySpreadConstraint(Struct, frozen=True):
     """A topology spread constraint."""
@@ -209,13 +174,6 @@ class TopologySpreadConstraint(Struct, frozen=True):
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        action = self.when_unsatisfiable
-        if self.min_domains is not None and action != "DoNotSchedule":
-            text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-            raise InputError(f"Invalid value: {self.min_domains}: {text}", path="minDomains")
-        _check_label_keys("matchLabelKeys", self.match_label_keys, self.label_selector)
 
 
 class PersistentVolumeClaimVolumeSource(Struct, frozen=True):

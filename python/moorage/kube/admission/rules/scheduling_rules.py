@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 
 from ...apiserver.decode import decode
 from ...model.meta import LabelSelector
@@ -126,6 +126,8 @@ def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     text, effect = value.get("value") or "", value.get("effect") or ""
     if not key and operator != "Exists":
         yield Fault(f"{path}.operator", invalid(value.get("operator") or "", _ALL))
+    if operator in ("Lt", "Gt") and decimal_integer(text) is None:
+        yield Fault(f"{path}.value", invalid(text, "must be a valid decimal integer in canonical form"))
     if value.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield Fault(f"{path}.effect", invalid(effect, why))

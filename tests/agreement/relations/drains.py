@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.agreement.asking import Answer, Asking
-from tests.agreement.objects import key_of, name_of
+from tests.agreement.objects import key_of, manifest, name_of
 from tests.agreement.relation import THERE, failing, lost, places_of, relation, verdict
 from tests.agreement.relations.later_files import drained
 
@@ -11,28 +11,46 @@ from tests.agreement.relations.later_files import drained
 @relation(lambda cluster: cluster.nodes)
 def planned_drain(asking: Asking) -> None:
     """A plan is found where the drain passes, and what it moves is on nodes after the drain."""
-    is_settled = asking.ask("check", "--no-autoscale").get("passed")
-    state = () if is_settled else ("--after-run",)  # a check places the pods that wait, too
     for node in asking.some("node", asking.cluster.nodes, 4, key_of):
-        name = name_of(node)
-        plan = asking.ask(f"plan drain {name}", *state)
-        gate = asking.ask(
-            "check", "--drain", name, "--no-autoscale", *(() if is_settled else ("--new-only",))
-        )
-        told = (plan, plan.value or plan.err), (gate, verdict(gate))
-        if not plan.is_answer or not gate.is_answer:
-            asking.expect(plan.code == gate.code, "one of them refuses", *told)
-            continue
-        told = (plan, {name: plan.get(name) for name in ("status", "proof", "moves")}), (gate, verdict(gate))
-        status, passed = plan["status"], gate["passed"]
-        if status == "found":
-            asking.expect(passed, "found, and the check fails", *told)
-            _moves(asking, plan, gate)
-        elif status == "impossible":
-            asking.expect(not passed, "impossible, and the check passes", *told)
-        explained = asking.ask(f"explain node/{name}", *state)
-        if explained.get("kind") == "NodeReport":
-            asking.same("explain node", plan, explained, _plan)
+        _planned_as_checked(asking, name_of(node))
+
+
+@relation(lambda cluster: cluster.nodes and cluster.scaled())
+def planned_drain_of_a_release(asking: Asking) -> None:
+    """So it is while a workload is rolled out that a later file changes."""
+    for workload in asking.some("workload", asking.cluster.scaled(), 2, lambda each: each.target):
+        new = manifest(workload.obj)
+        container = new["spec"]["template"]["spec"]["containers"][0]
+        container["image"] = "app:2"
+        requests = container.setdefault("resources", {}).setdefault("requests", {})
+        requests["cpu"] = asking.one(f"cpu {workload.target}", ["100m", "700m", "2", "3500m"])
+        file = asking.write("change", [new])
+        for node in asking.some("node", asking.cluster.nodes, 2, key_of):
+            _planned_as_checked(asking, name_of(node), "-f", file)
+
+
+def _planned_as_checked(asking: Asking, name: str, *change: str) -> None:
+    is_settled = asking.ask("check", *change, "--no-autoscale").get("passed")
+    if change and not is_settled:
+        return  # what is new since the file is not what is new since the drain
+    state = (*change, *(() if is_settled else ("--after-run",)))  # a check places the pods that wait, too
+    plan = asking.ask(f"plan drain {name}", *state)
+    new_only = () if is_settled else ("--new-only",)
+    gate = asking.ask("check", *change, "--drain", name, "--no-autoscale", *new_only)
+    told = (plan, plan.value or plan.err), (gate, verdict(gate))
+    if not plan.is_answer or not gate.is_answer:
+        asking.expect(plan.code == gate.code, "one of them refuses", *told)
+        return
+    told = (plan, {name: plan.get(name) for name in ("status", "proof", "moves")}), (gate, verdict(gate))
+    status, passed = plan["status"], gate["passed"]
+    if status == "found":
+        asking.expect(passed, "found, and the check fails", *told)
+        _moves(asking, plan, gate)
+    elif status == "impossible":
+        asking.expect(not passed, "impossible, and the check passes", *told)
+    explained = asking.ask(f"explain node/{name}", *state)
+    if explained.get("kind") == "NodeReport":
+        asking.same("explain node", plan, explained, _plan)
 
 
 def _plan(answer: Answer) -> object:

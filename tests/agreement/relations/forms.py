@@ -123,7 +123,10 @@ def command_and_twin(asking: Asking) -> None:
 @relation(lambda cluster: cluster.nodes)
 def table_and_document(asking: Asking) -> None:
     """The table of a check says what its document says."""
-    for words in ((), ("--survive", "node")):
+    drain = (
+        ("--drain", name_of(asking.one("node", asking.cluster.nodes, key_of))) if asking.cluster.nodes else ()
+    )
+    for words in ((), drain, ("--survive", "node")):
         document, table = asking.ask("check", *words), asking.ask("check", *words, form="table")
         if not document.is_answer:
             continue
@@ -131,7 +134,7 @@ def table_and_document(asking: Asking) -> None:
         told = (document, verdict(document)), (table, first)
         asking.expect(document["passed"] == first.startswith("PASS"), "verdict", *told)
         number = re.search(r"(\d+) pods? ha(?:s|ve) (no|found a) node", first)
-        if number and not words:
+        if number and "--survive" not in words:
             counted = document["placed"] if number[2] == "found a" else lost(document, *ALONE)
             asking.expect(int(number[1]) == counted, "number of pods", *told)
         rows = asking.ask("check", *words, form="csv")

@@ -304,18 +304,8 @@ def _removed_pods(removal: Removed) -> RemovedPods:
     )
 
 
-def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
-    """Yield the answer: first what fails, and PASS only where nothing does."""
-    counted = Counter[str]()
-    for finding in verdict.findings:
-        counted[finding.group.status] += finding.pods * finding.counts
-    refused = (each.group for each in verdict.findings if each.counts and each.group.status == REFUSED)
-    stranded = sum(bool(outcome.node) for group in refused for outcome in group.outcomes)
-    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED] - stranded
-    unknown = verdict.not_known(counts=True)
-    hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
-    queued = sum(finding.pods for finding in verdict.findings if finding.counts and finding.group.is_of_queue)
-    failed = verdict.failed - kept - idle - unadmitted - stranded - hinted - queued
+def _changes_that_fail(verdict: Verdict) -> Iterator[str]:
+    """Yield which objects and workloads of the change fail by themselves."""
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
     if later := verdict.refused_later:
@@ -328,6 +318,23 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
         singular = "changed template is not rolled out, as its strategy is not simulated"
         plural = "changed templates are not rolled out, as their strategies are not simulated"
         yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
+
+
+def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
+    """Yield the answer: first what fails, and PASS only where nothing does."""
+    counted = Counter[str]()
+    for finding in verdict.findings:
+        counted[finding.group.status] += finding.pods * finding.counts
+    refused = (each.group for each in verdict.findings if each.counts and each.group.status == REFUSED)
+    stranded = sum(bool(outcome.node) for group in refused for outcome in group.outcomes)
+    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED] - stranded
+    unknown = verdict.not_known(counts=True)
+    hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
+    of_queues = [each for each in verdict.findings if each.counts and each.group.is_of_queue]
+    queued = sum(finding.pods for finding in of_queues)
+    lost = counted[EVICTED] - sum(each.pods for each in of_queues if each.group.status == EVICTED)
+    failed = verdict.failed - kept - idle - unadmitted - stranded - hinted - queued - lost
+    yield from _changes_that_fail(verdict)
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if stranded:
@@ -341,6 +348,8 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
         scale_up = verdict.compared.scale_up
         came = f", beside {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
         yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node{came}"
+    if lost:
+        yield f"FAIL: {number_of(lost, 'evicted pod is', 'evicted pods are')} not made again"
     if idle:
         yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
     if kept:

@@ -56,6 +56,7 @@ from .karpenter.disruption_candidates import (
 )
 from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
+from .karpenter.node_repair import UNHEALTHY, repair_of
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
 from .node_prices import stored_prices
@@ -110,7 +111,7 @@ class NodeFate(Document, frozen=True, kw_only=True):
     decision: str
     """What is done with the node: delete, replace or terminate-first; empty if it stays."""
     reason: str
-    """For what: Empty, Drifted or Underutilized; empty if it stays."""
+    """For what: Empty, Drifted, Underutilized or Unhealthy; empty if it stays."""
     saved: float | None
     """Per hour, at most; null without prices."""
     message: str
@@ -204,6 +205,10 @@ def removal_verdict(
     state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
+    if (repair := repair_of(view, state)) and repair.is_due:
+        notes += (as_sentence(repair.text),)
+        verdict = RemovalVerdict(name, "delete", UNHEALTHY, None, "", notes=notes)
+        return replace(verdict, moves={})
     done = _command(view, state.name)
     if done is not None:
         reason, command = done

@@ -28,6 +28,11 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
+def not_simulated(cluster: Cluster) -> tuple[str, ...]:
+    """Return the kinds of objects of a cluster that count for autoscalers, and not here."""
+    return tuple([kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED])
+
+
 class NewNodeSettings(Struct, frozen=True):
     """What is said of the nodes that autoscalers make; the options of the commands have these names.
 
@@ -138,10 +143,10 @@ class NewNodeSettings(Struct, frozen=True):
         of_pools = known.every() if has_pools(cluster) else ()
         refuse_unoffered(flags.unavailable, of_pools, grouped)
         autoscaling = AutoscalerSettings(known, flags, seed, groups=settings)
-        kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
+        kinds = not_simulated(cluster)
         several = sum(obj.kind == "NodePool" for obj in cluster.others) > 1
         notes = (*known.notes, *notes)
-        return ComingNodes(autoscaling, self.seeds, sources, prices, tuple(kinds), notes, several)
+        return ComingNodes(autoscaling, self.seeds, sources, prices, kinds, notes, several)
 
     def makes_none(self, cluster: Cluster, what: str, can_grow: bool = False) -> Iterator[str]:
         """Yield that nothing makes nodes for a question, and whether it does with an option."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.document import Document
+from moorage.errors import number_of
 from moorage.grouped import grouped
 from moorage.kube import NodeClaim, NodePool
 
@@ -42,6 +43,7 @@ from .disruption_moves import (
     move,
     without_same_type,
 )
+from .node_repair import repair_of
 
 # ---- a pass of Karpenter over its nodes: which go, and what comes in their place ---------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption: controller.go, types.go, emptiness.go, drift.go,
@@ -485,19 +487,22 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
         if pool is not None and is_held and drifted_since(view, pool, state, view.situation.now) is not None:
             drifted = f"it is {DRIFT.reason}, and {no_disruption(pool.name, DRIFT.reason)}"
             stays = replace(stays, message="; ".join(filter(None, [stays.message, drifted])))
+        if repair := repair_of(view, state):
+            stays = replace(stays, message="; ".join(filter(None, [stays.message, repair.text])))
         staying_nodes.append(stays)
     return tuple(staying_nodes)
 
 
-def no_disruption(pool: str, reason: str) -> str:
-    """Return that budgets of a pool allow no disruption for a reason."""
-    return f"the budgets of NodePool {pool} allow no disruption for {reason} now"
+def no_disruption(pool: str, reason: str, going: int = 0) -> str:
+    """Return that budgets of a pool allow no disruption for a reason, and how many nodes use them up."""
+    used = f" ({number_of(going, 'node is', 'nodes are')} going or not ready, and count)" * (going > 0)
+    return f"the budgets of NodePool {pool} allow no disruption for {reason} now{used}"
 
 
 def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str, str]:
     """Why candidates stay of which Karpenter tells nothing."""
     candidates = Candidates(view, view.situation.now)
-    totals = PoolTotals(view, candidates.found)
+    totals, (_, going) = PoolTotals(view, candidates.found), count_nodes(view.states)
     reasons = {}
     for each in candidates.found:
         pool, method = each.pool, EMPTINESS if each.is_empty else SINGLE
@@ -508,7 +513,7 @@ def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str,
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
         elif not results[method].budgets[pool.name]:
-            why = no_disruption(pool.name, method.reason)
+            why = no_disruption(pool.name, method.reason, going.get(pool.name, 0))
         elif not totals.could_pass(each):
             why = "policy Balanced: even its deletion saves too little for what it disturbs"
         elif is_balanced(pool):

@@ -373,6 +373,7 @@ def _answer(
     from moorage.answers.findings.finding import told_facts
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.node_emptying import EmptyingPlan
+    from moorage.answers.runs.new_node_settings import not_simulated
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
@@ -404,6 +405,8 @@ def _answer(
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]
+    if isinstance(answer, Consolidation) and (kinds := not_simulated(cluster)):
+        warnings.append(f"Not simulated: {', '.join(kinds)}.")
     if coming is None and not asks_pools:
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
     facts = [] if drained is None else told_facts(setup.loaded.facts)

@@ -112,7 +112,7 @@ def test_a_twin_of_files_needs_no_client_of_a_server() -> None:
     assert line.startswith("http://127.0.0.1:"), line
 
 
-@pytest.mark.parametrize(("command", "most"), [("check", 257), ("nodes", 262)])
+@pytest.mark.parametrize(("command", "most"), [("check", 242), ("nodes", 250)])
 def test_a_command_loads_few_modules(command: str, most: int) -> None:
     """Each costs a start some time: what few inputs need is imported where it is needed."""
     code = (

@@ -374,19 +374,15 @@ from moorage.engine.plugins.volume_restrictions_and_zone import VolumeZone as Vo
 # What preempts for groups is replaced; the parameters of the plugin.
 from moorage.engine.preemption import default_preemption as default_preemption
 
-# Preemptions that are held up, and when they are tried again.
-from moorage.engine.preemption.actuation import RETRY as RETRY
-from moorage.engine.preemption.actuation import RunningPreemptions as RunningPreemptions
-
 # Steps of preemption, one by one, with upstream's texts.
 from moorage.engine.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
 from moorage.engine.preemption.actuation import evict_victims as evict_victims
 from moorage.engine.preemption.actuation import make_room as make_room
-from moorage.engine.preemption.default_preemption import FoundCandidates as FoundCandidates
-from moorage.engine.preemption.default_preemption import call_extenders as call_extenders
 from moorage.engine.preemption.default_preemption import random_offset as random_offset
 from moorage.engine.preemption.dry_run import CRITERIA as CRITERIA
 from moorage.engine.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
+from moorage.engine.preemption.evaluator import FoundCandidates as FoundCandidates
+from moorage.engine.preemption.evaluator import call_extenders as call_extenders
 from moorage.engine.preemption.eviction_units import Unit as Unit
 from moorage.engine.preemption.eviction_units import groups_of as groups_of
 from moorage.engine.preemption.eviction_units import is_leaving as is_leaving
@@ -395,6 +391,10 @@ from moorage.engine.preemption.eviction_units import potential_nodes as potentia
 from moorage.engine.preemption.eviction_units import units_by_importance as units_by_importance
 from moorage.engine.preemption.eviction_units import violations as violations
 from moorage.engine.preemption.eviction_units import why_not_eligible as why_not_eligible
+
+# Preemptions that are held up, and when they are tried again.
+from moorage.engine.preemption.running_preemptions import RETRY as RETRY
+from moorage.engine.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
 
 # Limits are lowered; placements that are tried are noted.
 from moorage.engine.scheduler import group_attempt as group_attempt

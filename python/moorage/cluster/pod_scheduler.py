@@ -23,6 +23,7 @@ from moorage.arguments import argument, typed
 from moorage.controllers.api_server import server_of
 from moorage.controllers.pod_times import PodTimes
 from moorage.controllers.sleeping_controllers import ControlledCluster, SleepingControllers
+from moorage.engine import scheduler as placing
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
@@ -31,16 +32,6 @@ from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
 from moorage.engine.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.options import check_readable, checked
-from moorage.engine.scheduler.schedule_pods import (
-    Preemption,
-    bind_pods,
-    preempt_pods,
-    release_pods,
-    schedule_by_template,
-    schedule_one,
-    schedule_pods,
-    schedule_workload,
-)
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.meta import Object
@@ -63,6 +54,7 @@ from .given_objects import group_like, pod_of, pods_of, time_of
 
 if TYPE_CHECKING:
     from moorage.controllers import ClusterControllers
+    from moorage.engine.scheduler.schedule_pods import Preemption
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
 
     from .examine import Examination, Feasibility
@@ -360,7 +352,7 @@ class PodScheduler:
         """
         pod = pod_of(self.client, pod)
         try:
-            return schedule_one(self.context, pod)
+            return placing.schedule_pods.schedule_one(self.context, pod)
         except ValueError:
             check_readable((pod,))
             raise
@@ -411,9 +403,9 @@ class PodScheduler:
         """
         pods = pods_of(self.client, pods)
         if not dry_run:
-            return schedule_pods(self.context, pods, stop_on_failure)
+            return placing.schedule_pods.schedule_pods(self.context, pods, stop_on_failure)
         with self.cache.transaction():
-            return schedule_pods(self.context, pods, stop_on_failure)
+            return placing.schedule_pods.schedule_pods(self.context, pods, stop_on_failure)
 
     @typed
     def schedule_workload(self, pod_group: Source, pods: Sequence[Source] | None = None) -> ScheduleResult:
@@ -449,7 +441,9 @@ class PodScheduler:
             They are no group or no pods.
         """
         given = None if pods is None else pods_of(self.client, pods)
-        return schedule_workload(self.context, group_like(self.client, pod_group), given)
+        return placing.schedule_pods.schedule_workload(
+            self.context, group_like(self.client, pod_group), given
+        )
 
     def bind(self, pods: ScheduleResult | Sequence[Source]) -> list[Pod]:
         """Make real what `schedule_pods`, `schedule_workload` or `schedule_by_template` has placed: bind pods
@@ -476,7 +470,7 @@ class PodScheduler:
         ApiError
             The client refused a pod. Pods before it are bound, unless the client is an `ObjectStore`.
         """
-        return bind_pods(self.context, self._placed(pods))
+        return placing.schedule_pods.bind_pods(self.context, self._placed(pods))
 
     def release(self, pods: ScheduleResult | Sequence[Source]) -> None:
         """End pods on their nodes, so that their room is free: what `schedule_pods`, `schedule_workload` or
@@ -496,7 +490,7 @@ class PodScheduler:
         ApiError
             The client refused to delete a pod.
         """
-        release_pods(self.context, self._placed(pods))
+        placing.schedule_pods.release_pods(self.context, self._placed(pods))
 
     def _placed(self, pods: ScheduleResult | Sequence[Source]) -> ScheduleResult | Sequence[Pod]:
         return pods if isinstance(pods, ScheduleResult) else pods_of(self.client, pods)
@@ -518,7 +512,7 @@ class PodScheduler:
         Preemption
             The handle of a transaction, to be committed or undone.
         """
-        return preempt_pods(self.context, pods_of(self.client, pods), offsets)
+        return placing.schedule_pods.preempt_pods(self.context, pods_of(self.client, pods), offsets)
 
     @typed
     def schedule_by_template(self, template: Source, n: int, first: int = 0) -> ScheduleResult:
@@ -548,7 +542,9 @@ class PodScheduler:
         CacheError
             A name is in use, or the template has none.
         """
-        return schedule_by_template(self.context, pod_of(self.client, template, "template"), n, first)
+        return placing.schedule_pods.schedule_by_template(
+            self.context, pod_of(self.client, template, "template"), n, first
+        )
 
     @typed
     def advance(self, now: float | None = None) -> ScheduleResult:

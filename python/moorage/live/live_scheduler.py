@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.answers.scheduler import Scheduler
 from moorage.engine.framework import Code, NominatingInfo
-from moorage.engine.preemption.actuation import RunningPreemptions
+from moorage.engine.preemption.running_preemptions import RunningPreemptions
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler.cycle.cycle import report_failure
 from moorage.engine.scheduler.cycle.results import Failure, ScheduleResult

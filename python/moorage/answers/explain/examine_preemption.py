@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from moorage.engine.framework import CycleState, PreFilterRun, Status, StatusError
-from moorage.engine.preemption.default_preemption import Evaluator, FoundCandidates, preemption_plugins
+from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.dry_run import Candidate, Choice, pick_one_node
+from moorage.engine.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.grouped import by_count
 from moorage.kube.model.pod import Pod

@@ -14,7 +14,6 @@ from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceSh
 from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
-from moorage.answers.queues.queue_use import QueuesDocument, QueueUse
 from moorage.answers.text_tables import PrintedTable, table_lines
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.cluster.amounts import readable
@@ -31,6 +30,7 @@ Column = tuple[str, Callable[[Any], Any]]
 
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
+    from moorage.answers.queues.queue_use import QueueUse
     from moorage.kube.model.cluster import AboutInput
 
     from .printing import PageOf
@@ -230,6 +230,8 @@ def _queues(uses: Sequence[QueueUse], is_raw: bool) -> tuple[Document, str, Prin
     queues = number_of(len(waiting), "ClusterQueue", "ClusterQueues")
     line = f"{queues}: {number_of(sum(held.values()), 'workload holds', 'workloads hold')} quota, "
     wait = number_of(sum(waiting.values()), "waits", "wait")
+    from moorage.answers.queues.queue_use import QueuesDocument  # few clusters have queues
+
     return QueuesDocument(items=uses), line + wait, _printed(columns, uses)
 
 

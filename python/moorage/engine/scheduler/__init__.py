@@ -1,10 +1,8 @@
-"""The scheduler: scheduling cycles over the cache and their results."""
+"""The scheduler: scheduling cycles over the cache and their results.
 
-from __future__ import annotations
+The names are imported when they are first used (PEP 562).
+"""
 
-from ..framework.profile import Profile as Profile
-from .cycle.diagnosis import Diagnosis as Diagnosis
-from .cycle.results import Decision as Decision
-from .cycle.results import Eviction as Eviction
-from .cycle.results import Failure as Failure
-from .cycle.results import ScheduleResult as ScheduleResult
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

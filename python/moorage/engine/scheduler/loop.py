@@ -12,18 +12,20 @@ import logging
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from moorage._core.base.fields import unfinished_group_of
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.queue.in_flight import keys_of, pods_of
-from moorage.kube import AnyGroup, Pod, group_of
+from moorage.kube import AnyGroup, CompositePodGroup, Pod, PodGroup, group_of
 from moorage.store import ApiError
 
+from .. import preemption
+from .. import scheduler as room
 from ..framework import NominatingInfo
-from ..preemption.eviction_units import priority_of, violations_on
 from ..queue import Place, QueuedPodInfo
 from .cycle import cycle
 from .cycle.binding_cycle import BindingOutcome
@@ -37,10 +39,11 @@ from .cycle.results import (
     ScheduleResult,
     evictions_of,
 )
-from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
-from .place_group import group_warnings
 from .scheduler_state import SchedulerState
+
+if TYPE_CHECKING:
+    from .group_batch import GroupTurn
 
 ALL = 1 << 62
 
@@ -108,7 +111,7 @@ class Loop:
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._most = ALL  # how many pods without a group are popped at once
         self._has_bound = False  # whether pods were bound one by one since the last sync
-        self._groups = GroupTurn(context, self)
+        self._groups: GroupTurn | None = None  # until there are groups
 
     def all(self, warns: bool = False) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
@@ -132,8 +135,8 @@ class Loop:
         deletions = 0 if controllers is None else controllers.deletions
         with self.recording_evictions():
             context.sync()
-            if warns:
-                self.result.warnings = group_warnings(context)
+            if warns and self._may_have_groups():
+                self.result.warnings = room.place_group.group_warnings(context)
             context.volumes.settle()
             self.resume()  # of pods that were deleted while they waited on Permit
             queue.activate(pods_of(queue.inactive()))
@@ -145,6 +148,13 @@ class Loop:
         for pod in (*pods_of(gated), *context.pods.others.values()):
             self.result.skipped[pod.key] = context.not_ours(pod) or GATED_WITH_GROUP
         return self.result.end_run(self._may_repeat)
+
+    def _may_have_groups(self) -> bool:
+        """Whether the store has pod groups, or a pod of one waits."""
+        store, waiting = self.context.store, pods_of([*chain(*self.queue.pending_pods())])
+        return store is not None and (
+            store.has((PodGroup, CompositePodGroup)) or any(map(unfinished_group_of, waiting))
+        )
 
     def _drop_deleted(self) -> None:
         """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
@@ -265,7 +275,8 @@ class Loop:
     def _retry_preemptors(self) -> bool:
         """Activate groups that back off, and preemptors that no hint has moved, if something has made room
         since they failed; False without any."""
-        failures, again = self.result.unschedulable, self._groups.take_helped()
+        failures, groups = self.result.unschedulable, self._groups
+        again = [] if groups is None else groups.take_helped()
         for info in self.queue.inactive() if failures else ():
             key = info.pod.key
             if info.place is not Place.UNSCHEDULABLE or self.retried.get(key) == self.evictions:
@@ -277,6 +288,11 @@ class Loop:
         if again:
             self.queue.activate(again)
         return bool(again)
+
+    def _retry_groups(self) -> None:
+        """Have failed groups tried again when no other pod is left."""
+        if self._groups is not None:
+            self._groups.retry()
 
     # ---- attempts ------------------------------------------------------------------------------------------
 
@@ -293,13 +309,17 @@ class Loop:
         int
             The number of pods that were tried.
         """
-        end, queue, groups = self.policy.begin(infos), self.queue, self._groups
+        end, queue = self.policy.begin(infos), self.queue
         if end < len(infos):
             queue.put_back(infos[end:])
             infos = infos[:end]
         of_groups, evictions, tried = infos[0].unit is not None, self.evictions, 0
-        held = groups.nominated(infos) if of_groups or groups.failed else set()
-        for tried in (groups.attempt if of_groups else self._try_pods)(list(infos)):
+        if of_groups and self._groups is None:
+            self._groups = room.group_batch.GroupTurn(self.context, self)
+        groups = self._groups
+        held = groups.nominated(infos) if groups is not None and (of_groups or groups.failed) else set()
+        attempt = groups.attempt if of_groups and groups is not None else self._try_pods
+        for tried in attempt(list(infos)):
             self.policy.on_tried(tried)
             if self.evictions != evictions:
                 break
@@ -312,8 +332,8 @@ class Loop:
         self._most = min(2 * self._most, ALL) if self.evictions == evictions else 1
         if self.evictions != evictions:
             self.context.sync()
-            groups.retry()
-        elif held or of_groups:
+            self._retry_groups()
+        elif groups is not None and (held or of_groups):
             groups.follow_nominations(infos, held)
         return tried
 
@@ -457,7 +477,7 @@ class Loop:
             info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
             self.failed([info], [outcome.failure])
             if not self.context.is_waiting(pod):  # deleted meanwhile: what it held is free for good
-                self._groups.retry()
+                self._retry_groups()
 
     def _placed_on(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that are assumed or bound, each with its node."""
@@ -514,7 +534,9 @@ class Loop:
         self.evictions += 1
         budgets = dict[str, tuple[str, ...]]()
         if self.context.store is not None and isinstance(preemptor, Pod):
-            budgets = violations_on(self.context.handle, node, priority_of(preemptor), victims)
+            units = preemption.eviction_units
+            priority = units.priority_of(preemptor)
+            budgets = units.violations_on(self.context.handle, node, priority, victims)
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         evictions = evictions_of(victims, node, preemptor, budgets)
@@ -567,7 +589,7 @@ class Loop:
                 self.refuse(info, str(error))
         context.sync()
         context.volume_classes.follow()
-        self._groups.retry()
+        self._retry_groups()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
         """Take the pods to bind, with their nodes. Others have deleted or bound some since: their attempts

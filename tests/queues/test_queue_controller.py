@@ -96,3 +96,13 @@ def test_a_cluster_without_queues_loads_none_of_kueue() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_pods_that_name_a_queue_wait_with_a_gate() -> None:
+    meta = {"name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    single = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3), single]))
+    assert [*scheduler.run().skipped] == ["default/p"]
+    scheduler.change.delete("job/a")
+    assert scheduler.run().placements == {"default/p": "n1"}

@@ -234,6 +234,14 @@ class Kueue:
         self._objects[obj.kind, obj.key] = obj
         self._changed(before, obj, trees)
 
+    def place(self, objects: Mapping[tuple[str, str], Object | None]) -> None:
+        """Follow nodes and pods, by kind and key, which topologies count; None for those that are gone."""
+        kept = {key: obj for key, obj in objects.items() if obj is not None}
+        self._objects = {key: obj for key, obj in self._objects.items() if key not in objects} | kept
+        self._read()
+        if any(kind == "Node" for kind, _ in objects):
+            self._retried |= dict.fromkeys(self._pending)
+
     def delete(self, kind: str, key: str) -> None:
         """Delete an object, if it is there."""
         if kind == "Workload":

@@ -3,7 +3,7 @@ waits, and what would help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from moorage.controllers.queues.queue_controller import QueueController
@@ -15,6 +15,8 @@ from moorage.queues import AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, Qu
 from .queue_changes import helpful_changes
 
 _MOST = 5
+OF_PODS = ("Pod", "StatefulSet")
+"""The kinds of which each pod that waits is there already, with a gate."""
 PlacedOf = Callable[[Workload], int]
 REASONS = {
     "InClusterQueue": "prioritization in the ClusterQueue",
@@ -65,9 +67,10 @@ class WaitingWorkload(NamedTuple):
 
 def owner_of(workload: QueuedWorkload) -> Workload:
     """Return the job of a workload; itself without one."""
-    owner, namespace = workload.obj.metadata.controller(), workload.obj.namespace
-    if owner is None:
+    owners, namespace = workload.obj.metadata.owner_references, workload.obj.namespace
+    if not owners:
         return Workload(namespace, "Workload", workload.obj.name, "kueue.x-k8s.io")
+    owner = owners[-1]  # of a pod, its Deployment comes last
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
 
@@ -101,7 +104,20 @@ def waiting_workloads(queues: QueueController, before: Sequence[Cycle]) -> list[
         )
         for key, workload in kueue.workloads.items()
         if workload.active and workload.status in ("pending", "quotaReserved")
+        if (owner := workload.obj.metadata.controller()) is None or owner.kind not in OF_PODS
     ]
+
+
+def whys_of_pods(queues: QueueController) -> dict[str, str]:
+    """Return by ``namespace/name`` why pods wait that go through queues by themselves, or with a group or
+    StatefulSet."""
+    kueue = queues.kueue
+    return {
+        pod: why_waiting(kueue, kueue.workloads[key])
+        for pod, keys in queues.queued_pods().items()
+        for key in keys[:1]
+        if kueue.workloads[key].status in ("pending", "quotaReserved")
+    }
 
 
 def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
@@ -128,11 +144,15 @@ def new_preemptions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> list[Pr
 
 def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]) -> Iterator[str]:
     """Yield what Kueue has decided about the workloads of some jobs that it admitted."""
-    kueue, victims = queues.kueue, grouped((each.by, each) for each in new_preemptions(queues.cycles, ()))
-    for key, each in admissions(queues.cycles, ()).items():
-        workload = kueue.workloads.get(key)
-        if workload is not None and workload.status == "admitted" and owner_of(workload) in owners:
-            yield admission_line(placed_of, kueue, each, victims.get(key, []))
+    kueue = queues.kueue
+    admitted = admissions(queues.cycles, ()).items()
+    own = {key: each for key, each in admitted if (job := _job_of(kueue, key)) is not None and job in owners}
+    yield from _lines(queues, placed_of, own, ())
+
+
+def _job_of(kueue: Kueue, key: str) -> Workload | None:
+    workload = kueue.workloads.get(key)
+    return None if workload is None or workload.status != "admitted" else owner_of(workload)
 
 
 def admissions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> dict[str, AdmittedWorkload]:
@@ -158,45 +178,71 @@ def admission_lines(
         The marks of workloads that were waiting then.
     """
     kueue = queues.kueue
-    victims = grouped((each.by, each) for each in new_preemptions(queues.cycles, before))
-    admitted = admissions(queues.cycles, before)
-    for key, each in [*admitted.items()][:_MOST]:
-        yield admission_line(placed_of, kueue, each, victims.get(key, []))
+    lines = [*_lines(queues, placed_of, admissions(queues.cycles, before), before)]
+    yield from lines[:_MOST]
     for waiting in waiting_workloads(queues, before)[:_MOST]:
         workload = kueue.workloads[waiting.key]
         is_new = not waiting.was_running and waiting.mark not in waited
         if is_new and (helps := helpful_changes(kueue, workload)):
             yield f"{name_of(kueue, waiting.key)} would be admitted {', or '.join(helps)}"
-    if (more := len(admitted) - _MOST) > 0:
+    if (more := len(lines) - _MOST) > 0:
         yield f"{number_of(more, 'more workload is', 'more workloads are')} admitted"
     if queues.unseen:
         text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
         yield f"{first_of([*queues.unseen], 3)} {text}"
 
 
-def admission_line(
-    placed_of: PlacedOf, kueue: Kueue, admitted: AdmittedWorkload, victims: list[PreemptedWorkload]
-) -> str:
-    """Return what Kueue has decided about a workload, and the scheduler about its pods."""
+def _lines(
+    queues: QueueController,
+    placed_of: PlacedOf,
+    admitted: Mapping[str, AdmittedWorkload],
+    before: Sequence[Cycle],
+) -> Iterator[str]:
+    """Yield a line for each job, or for the pods of a Deployment that got the same."""
+    kueue = queues.kueue
+    victims = grouped((each.by, each) for each in new_preemptions(queues.cycles, before))
+    alike = grouped((_what(kueue, each), each) for each in admitted.values())
+    for what, members in alike.items():
+        preempted = [victim for each in members for victim in victims.get(each.workload, ())]
+        yield _line(queues, placed_of, what, members, preempted)
+
+
+def _what(kueue: Kueue, admitted: AdmittedWorkload) -> str:
+    """Return who is admitted, by which queue and with which flavors."""
     names = [", ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in admitted.pods]
     if len({*names}) > 1:
         names = [f"{name} ({pods.name})" for name, pods in zip(names, admitted.pods, strict=True)]
     flavors = [*dict.fromkeys(names)]
-    number = sum(pods.pods for pods in admitted.pods)
-    workload = kueue.workloads.get(admitted.workload)
-    wanted = number if workload is None else sum(each.count for each in workload.pod_sets)
     text = f"{name_of(kueue, admitted.workload)}: admitted by {admitted.cluster_queue}"
-    text += f" with {'flavor' if len(flavors) == 1 else 'flavors'} {', '.join(flavors)}"
+    return f"{text} with {'flavor' if len(flavors) == 1 else 'flavors'} {', '.join(flavors)}"
+
+
+def _line(
+    queues: QueueController,
+    placed_of: PlacedOf,
+    text: str,
+    members: Sequence[AdmittedWorkload],
+    victims: Sequence[PreemptedWorkload],
+) -> str:
+    """Return what Kueue has decided about workloads of one job, and the scheduler about their pods."""
+    kueue = queues.kueue
+    number = sum(pods.pods for each in members for pods in each.pods)
+    workloads = [workload for each in members if (workload := kueue.workloads.get(each.workload)) is not None]
+    wanted = sum(pods.count for workload in workloads for pods in workload.pod_sets)
     text += f", {number} of its {wanted} pods" if number < wanted else ""
     for reason, each in grouped((REASONS[each.reason], each.workload) for each in victims).items():
         text += f", preempts {first_of([name_of(kueue, key) for key in each], 3)} ({reason})"
-    if workload is None:
+    if not workloads:
         return text
-    if workload.status == "quotaReserved":
-        return f"{text}; {why_waiting(kueue, workload)}"
-    if workload.status != "admitted":
+    if workloads[0].status == "quotaReserved":
+        return f"{text}; {why_waiting(kueue, workloads[0])}"
+    if workloads[0].status != "admitted":
         return f"{text}; then it is preempted"
-    placed = placed_of(owner_of(workload))
+    owner = workloads[0].obj.metadata.controller()
+    if owner is not None and owner.kind == "Pod":
+        placed = sum(queues.with_node(workload.key) for workload in workloads)
+    else:
+        placed = min(number, placed_of(owner_of(workloads[0])))
     if number == 1:
         return f"{text}; then its pod finds a node" if placed else f"{text}, but its pod finds no node"
     return f"{text}{'; then' if placed >= number else ', but only'} {placed} of {number} pods find nodes"

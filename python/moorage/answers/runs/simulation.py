@@ -332,7 +332,7 @@ class Simulation(Struct, dict=True):
             for refusal in self.refused
             if not refusal.is_old_template
         ]
-        known = [*filter(None, outcomes), *awaited, *refused, *self._refused_by_kubelets]
+        known = [*self._in_queues(filter(None, outcomes)), *awaited, *refused, *self._refused_by_kubelets]
         more = [*self._not_simulated(), *self._queued()]
         return [*known, *more, *self._not_rolled_out({each.key for each in known})]
 
@@ -416,6 +416,17 @@ class Simulation(Struct, dict=True):
             meta = ObjectMeta(name=each.owner.name, namespace=each.owner.namespace, uid=each.mark)
             status = EVICTED if each.was_running else QUEUED
             yield from [PodOutcome(Pod(metadata=meta), each.owner, status, "", each.why)] * each.pods
+
+    def _in_queues(self, outcomes: Iterable[PodOutcome]) -> Iterator[PodOutcome]:
+        """Yield outcomes; those of pods with the gate of Kueue say why it lets them wait."""
+        whys: Mapping[str, str] = {}
+        if (queues := self.scheduler.ask.queues()) is not None:
+            from ..queues.queued_workloads import whys_of_pods
+
+            whys = whys_of_pods(queues)
+        for outcome in outcomes:
+            why = whys.get(outcome.pod.key, "") if outcome.status == GATED else ""
+            yield outcome._replace(status=QUEUED, reason=why) if why else outcome
 
     def placed_of(self, workload: Workload) -> int:
         """Return how many pods of a workload have a node."""
@@ -692,7 +703,9 @@ class PodsAlike(NamedTuple):
     @property
     def is_of_queue(self) -> bool:
         """Whether they are of a workload that waits in a queue of Kueue."""
-        return bool(self.outcomes) and self.outcomes[0].pod.metadata.uid.startswith(WAITING_WORKLOAD)
+        if not self.outcomes or self.status == QUEUED:
+            return self.status == QUEUED
+        return self.outcomes[0].pod.metadata.uid.startswith(WAITING_WORKLOAD)
 
     @property
     def what(self) -> str:

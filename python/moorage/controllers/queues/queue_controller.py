@@ -16,16 +16,27 @@ from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import LimitRange, RuntimeClass
-from moorage.kube.model.workload import Job, PriorityClass
+from moorage.kube.model.workload import Job, PriorityClass, StatefulSet
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.workloads.job_state import verdict_of
-from moorage.kube.workloads.ownership import Names, has_made_up_uid
+from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.jobs.job_workloads import JobWorkloads
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
 from moorage.store.saved_fields import SavedFields
 
 from ..store_control import StoreControl
+from .queued_pods import (
+    gated,
+    in_domain,
+    is_gated,
+    let_go,
+    may_be_gated,
+    members,
+    owner_of_pod,
+    queued_unit,
+    with_top_owner,
+)
 
 _READ: tuple[type[Object], ...] = (*KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
 """What Kueue reads beside jobs, in this order."""
@@ -118,20 +129,28 @@ class QueueController(SavedFields):
         self._seen = self._client.changes
         return self._seen != before
 
+    def queued_pods(self) -> dict[str, tuple[str, ...]]:
+        """Return by ``namespace/name`` the pods that wait with a gate, with their workloads."""
+        pods: list[Pod] = [pod for pod in self._client.list(Pod)[0] if is_gated(pod)]
+        units = {pod.key: queued_unit(self._client, pod) for pod in pods}
+        keys = {key: self._keys.get(unit.metadata.uid, ()) for key, unit in units.items() if unit is not None}
+        return {key: names for key, names in keys.items() if names}
+
+    def with_node(self, key: str) -> int:
+        """Return how many pods have a node of those that wait by themselves, or with a group."""
+        pods: list[Pod] = self._client.list(Pod)[0]
+        return sum(bool(pod.spec.node_name) and key in self._keys.get(pod.metadata.uid, ()) for pod in pods)
+
     # ---- what has changed ----------------------------------------------------------------------------------
 
     def _changed(self) -> Iterator[_Changed]:
         """Yield what was written since the last round, of the kinds that count."""
         written = {*self._client.changed_since(self._seen)}
-        for kind in (*_READ, Job):
+        for kind in (*_READ, Job, Pod, *((Node,) if self._has_topologies() else ())):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
         if not self._version:
             yield from (_Changed(each.source, False) for each in self._suspended.values() if each.source)
-        if self._has_topologies():
-            for kind in (Node, Pod):
-                if kind in written:
-                    yield from map(_changed, _latest(self._events(kind)))
 
     def _has_topologies(self) -> bool:
         flavors: list[ResourceFlavor] = self._client.list(ResourceFlavor)[0]
@@ -146,7 +165,7 @@ class QueueController(SavedFields):
             with self._client.watch(kind) as watch:
                 return watch.poll()
 
-    def _follow(self, changed: Iterable[_Changed]) -> None:
+    def _follow(self, changed: Sequence[_Changed]) -> None:
         """Tell Kueue what was written: queues first, then the jobs in their order."""
         kueue = self._shared.changing()
         now = round(self._client.now() * _SECOND)
@@ -158,15 +177,23 @@ class QueueController(SavedFields):
         for each in changed:
             if isinstance(each.obj, KueueWorkload):
                 self._follow_workload(each)
-            elif isinstance(each.obj, (*_READ, Node, Pod)):
+            elif isinstance(each.obj, _READ):
                 kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
-            else:
+            elif not isinstance(each.obj, Node):
                 jobs.append(each)
+        if self._has_topologies():
+            placed = [each for each in changed if isinstance(each.obj, Node | Pod)]
+            kueue.place(
+                {(each.obj.kind, each.obj.key): None if each.is_gone else each.obj for each in placed}
+            )
         if jobs:
             jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
             maker = JobWorkloads([obj for kind in _READ for obj in self._client.list(kind)[0]])
             for each in jobs:
-                self._follow_job(each, maker)
+                if isinstance(each.obj, Pod) and not each.is_gone:
+                    self._follow_pod(each.obj, maker)
+                else:
+                    self._follow_job(each, maker)
 
     def _follow_workload(self, changed: _Changed) -> None:
         workload = changed.obj
@@ -195,6 +222,56 @@ class QueueController(SavedFields):
             for key in keys:
                 self._carry_out(kueue.workloads[key])
 
+    def _follow_pod(self, pod: Pod, maker: JobWorkloads) -> None:
+        """Let a new pod wait in its queue, or give it what its job has got."""
+        if not may_be_gated(pod):
+            if pod.status.phase in FINISHED:
+                for key in self._keys.get(pod.metadata.uid, ()):
+                    self._shared.changing().finish(key)
+            return
+        if (unit := queued_unit(self._client, pod)) is None:
+            self._place(pod)
+            return
+        keys = self._keys.get(unit.metadata.uid, ())
+        admitted = [each for key in keys if (each := self.kueue.workloads[key]).status == "admitted"]
+        if admitted:
+            self._let_go(pod, admitted[0])
+        elif not is_gated(pod):
+            self._gate(pod)
+        if not keys:
+            units: list[Object] = [unit]
+            if isinstance(unit, Pod):
+                others = [other for other in members(self._client, pod) if other.key != pod.key]
+                queued = [queued_unit(self._client, other) for other in others]
+                units += [other for other in queued if other is not None]
+            workloads = [with_top_owner(self._client, pod, each) for each in maker.workloads(units)]
+            self._apply(workloads, pod)
+            if workloads:
+                names = tuple([workload.key for workload in workloads])
+                self._keys |= {other.metadata.uid: names for other in units}
+
+    def _gate(self, pod: Pod) -> None:
+        """Let a pod wait with a gate, as if it had been created so: gates cannot come later."""
+        self._client.delete(Pod, pod.name, pod.namespace)
+        self._client.create(gated(pod))
+
+    def _place(self, pod: Pod) -> None:
+        """Give a new pod of a job the domain that it has in its topology."""
+        job = owner_of_pod(self._client, pod)
+        for key in () if job is None else self._keys.get(job.metadata.uid, ()):
+            workload = self.kueue.workloads[key]
+            has_domains = any(pods.domains for pods in workload.holds or ())
+            if has_domains and job is not None:
+                placed = in_domain(self._client, pod, self._control.owned(job), workload)
+                if placed is not None and placed.spec != pod.spec:
+                    self._client.update(placed)
+
+    def _let_go(self, pod: Pod, workload: QueuedWorkload) -> None:
+        if is_gated(pod):
+            holds = workload.holds or ()
+            additions = self._additions(holds[0]) if holds else PodAdditions({}, ())
+            self._client.update(let_go(pod, additions))
+
     def _enter(self, job: Object, maker: JobWorkloads) -> None:
         """Let a job wait in its queue; one that runs already is left alone, as it is not known what it
         holds."""
@@ -204,11 +281,15 @@ class QueueController(SavedFields):
                 self.unseen += (job.full_name,)
                 return
             self._write(job, replace(job, spec=replace(job.spec, suspend=True)))
+        self._apply(workloads, job)
+        self._keys[job.metadata.uid] = tuple([workload.key for workload in workloads])
+
+    def _apply(self, workloads: Iterable[KueueWorkload], job: Object) -> None:
+        """Let workloads wait, in the order in which their jobs came."""
         kueue = self._shared.changing()
         for at, workload in enumerate(workloads):
             order = f"{int(job.metadata.resource_version or 0):020d}-{at:06d}"
             kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=f"workload-{order}")))
-        self._keys[job.metadata.uid] = tuple([workload.key for workload in workloads])
 
     # ---- what follows --------------------------------------------------------------------------------------
 
@@ -220,6 +301,9 @@ class QueueController(SavedFields):
         is_running = workload.status == "admitted" and workload.active
         if (waiting := self._suspended.get(owner.uid)) is not None:
             self._expand(workload, waiting, is_running)
+            return
+        if owner.kind in (Pod.__name__, StatefulSet.__name__):
+            self._carry_out_pods(workload, is_running)
             return
         job = find_object(self._client, Job, owner.name, workload.obj.namespace)
         if owner.kind != Job.__name__ or job is None or bool(job.spec.suspend) != is_running:
@@ -238,6 +322,17 @@ class QueueController(SavedFields):
         template = replace(job.spec.template, spec=spec)
         new = replace(job.spec, suspend=not is_running, template=template, parallelism=parallelism)
         self._write(job, replace(job, spec=new))
+
+    def _carry_out_pods(self, workload: QueuedWorkload, is_running: bool) -> None:
+        """Let the pods of a workload go, or delete those that run, which their controller makes anew."""
+        pods: list[Pod] = self._client.list(Pod, workload.obj.namespace)[0]
+        for pod in pods:
+            unit = queued_unit(self._client, pod) if is_active(pod) else None
+            if unit is not None and workload.key in self._keys.get(unit.metadata.uid, ()):
+                if is_running:
+                    self._let_go(pod, workload)
+                else:
+                    self._control.delete(pod)
 
     def _expand(self, workload: QueuedWorkload, waiting: Suspended, is_running: bool) -> None:
         """Make what an operator makes of a workload of another project, or delete it."""

@@ -36,7 +36,7 @@ from ..workloads import JOB_UID
 from .pod_sets import KINDS, of_groups, of_job, of_values, pod_set
 
 _PRIORITY = f"{KUEUE}/priority-class"
-_POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
+POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
 _DEFAULT = "default"
 _LONGEST = 253 - 6
 _MANAGED = KINDS | {
@@ -90,7 +90,7 @@ class JobWorkloads:
         for obj in objects:
             if not self.queue_of(obj) or _is_controlled(obj) or obj.metadata.uid in self._owners:
                 continue
-            if isinstance(obj, Pod) and (name := obj.metadata.labels.get(_POD_GROUP)):
+            if isinstance(obj, Pod) and (name := obj.metadata.labels.get(POD_GROUP)):
                 groups.setdefault((obj.namespace, name), []).append(obj)
                 continue
             with located(obj=obj.full_name):

@@ -1,0 +1,129 @@
+"""Pods that go through queues of Kueue by themselves, or in groups: they wait with a scheduling gate; and the
+domains of pods whose job has a topology (v0.17, pkg/controller/jobs/pod, pkg/controller/tas)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from moorage.kube.model.cluster import PodAdditions
+from moorage.kube.model.kueue import ResourceFlavor, Topology, Workload
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.pod import POD_GATED, POD_PENDING, Pod, PodSchedulingGate
+from moorage.kube.model.workload import QUEUE, Deployment, Job, ReplicaSet, StatefulSet
+from moorage.kube.workloads.ownership import controller_reference, is_active
+from moorage.queues import AdmittedPods, QueuedWorkload
+from moorage.queues.jobs.job_workloads import POD_GROUP
+from moorage.store import ObjectStore, find_object
+
+GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
+_OWNERS: dict[str, type[Object]] = {
+    kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, Job)
+}
+
+
+def owner_of_pod(client: ObjectStore, obj: Object) -> Object | None:
+    """Return the stored workload that controls an object; None for others."""
+    owner = obj.metadata.controller()
+    kind = None if owner is None else _OWNERS.get(owner.kind)
+    return find_object(client, kind, owner.name, obj.namespace) if owner is not None and kind else None
+
+
+def queued_unit(client: ObjectStore, pod: Pod) -> Object | None:
+    """Return what goes through a queue for a pod: itself, with the label that its Deployment has, or its
+    StatefulSet; None for pods that are no business of Kueue, or are those of jobs."""
+    owner = owner_of_pod(client, pod)
+    if isinstance(owner, StatefulSet):
+        return owner if QUEUE in owner.metadata.labels else None
+    if isinstance(owner, Job):
+        return None
+    top = None if owner is None else owner_of_pod(client, owner)
+    labels = {} if top is None else top.metadata.labels
+    name = pod.metadata.labels.get(QUEUE) or labels.get(QUEUE)
+    if not name or (owner is None and pod.metadata.controller() is not None):
+        return None
+    return replace(pod, metadata=replace(pod.metadata, labels={**pod.metadata.labels, QUEUE: name}))
+
+
+def with_top_owner(client: ObjectStore, pod: Pod, workload: Workload) -> Workload:
+    """Return the workload of a pod with its Deployment as a further owner, by which it is named."""
+    owner = owner_of_pod(client, pod)
+    top = owner_of_pod(client, owner) if isinstance(owner, ReplicaSet) else None
+    if top is None:
+        return workload
+    (reference,) = controller_reference(top)
+    references = (*workload.metadata.owner_references, replace(reference, controller=False))
+    return replace(workload, metadata=replace(workload.metadata, owner_references=references))
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether a pod waits for Kueue."""
+    return GATE in pod.spec.scheduling_gates
+
+
+def may_be_gated(pod: Pod) -> bool:
+    """Whether a pod has no node yet."""
+    return not pod.spec.node_name and is_active(pod)
+
+
+def gated(pod: Pod) -> Pod:
+    """Return a new pod that waits for Kueue."""
+    gates = (*pod.spec.scheduling_gates, GATE)
+    return replace(pod, spec=replace(pod.spec, scheduling_gates=gates), status=POD_GATED)
+
+
+def let_go(pod: Pod, additions: PodAdditions) -> Pod:
+    """Return an admitted pod."""
+    gates = tuple([gate for gate in pod.spec.scheduling_gates if gate != GATE])
+    spec = replace(additions.to(pod.spec), scheduling_gates=gates)
+    return replace(pod, spec=spec, status=POD_GATED if gates else POD_PENDING)
+
+
+def members(client: ObjectStore, pod: Pod) -> list[Pod]:
+    """Return the pods of the group of a pod; itself without one."""
+    name = pod.metadata.labels.get(POD_GROUP)
+    if not name:
+        return [pod]
+    pods: list[Pod] = client.list(Pod, pod.namespace)[0]
+    return [each for each in pods if each.metadata.labels.get(POD_GROUP) == name and is_active(each)]
+
+
+def in_domain(client: ObjectStore, pod: Pod, pods: list[Pod], workload: QueuedWorkload) -> Pod | None:
+    """Return a pod of a job with the domain that it gets in its topology; None without one.
+
+    Parameters
+    ----------
+    pods : list of Pod
+        All pods of the job.
+    """
+    stored = [find_object(client, Pod, each.name, each.namespace) for each in pods if each.key != pod.key]
+    for held in workload.holds or ():
+        levels = _levels(client, held)
+        if not (held.domains and levels):
+            continue
+        taken = Counter(_labels(each, levels) for each in stored if each is not None)
+        for domain in held.domains:
+            labels = levels[-1:] if levels[-1] == HOSTNAME else levels
+            values = domain.values[-len(labels) :]
+            if taken[values] < domain.pods:
+                selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
+                return replace(pod, spec=replace(pod.spec, node_selector=selector))
+    return None
+
+
+def _labels(pod: Pod, levels: tuple[str, ...]) -> tuple[str, ...]:
+    selector = pod.spec.node_selector or {}
+    labels = levels[-1:] if levels[-1] == HOSTNAME else levels
+    return tuple([selector.get(label, "") for label in labels])
+
+
+def _levels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:
+    """Return the labels of the levels of the topology that a set of pods has; none without one."""
+    for name in pods.flavors.values():
+        flavor = find_object(client, ResourceFlavor, name)
+        if flavor is not None and flavor.spec.topology_name:
+            topology = find_object(client, Topology, flavor.spec.topology_name)
+            return () if topology is None else tuple([level.node_label for level in topology.spec.levels])
+    return ()

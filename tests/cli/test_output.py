@@ -37,15 +37,27 @@ def test_yaml_says_what_json_says_and_reasons_are_whole_by_pod(capsys: pytest.Ca
 def test_a_dump_is_read_from_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a process, and of one without any."""
-    with Path(DEMO).open() as file:
-        command = [sys.executable, "-m", "moorage", "simulate", "-q", "-f", "-"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=file)
-    assert done.stdout == shown(capsys)
+    """Of a process, which a file as stdin is enough for; and of one without any."""
+    for named in (["-f", "-"], []):
+        with Path(DEMO).open() as file:
+            command = [sys.executable, "-m", "moorage", "simulate", "-q", *named]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=file)
+        assert done.stdout == shown(capsys)
     with Path("/dev/null").open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         assert main(["simulate", "-f", "-"]) == 2
     assert capsys.readouterr().err == "error: stdin: this file is empty\n"
+
+
+@pytest.mark.parametrize("command", [["plan", "drain", "--all"], ["check", "--survive", "node"]])
+def test_drains_and_losses_are_counted(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = list[tuple[int, int]]()
+    monkeypatch.setattr(Stages, "count", lambda stages, total, poll: seen.append((poll(), total)))
+    main([*command, "-f", "examples"])
+    capsys.readouterr()
+    assert [(at, 3) for at in range(3)] == [each for each in seen if each[1] == 3][:3]
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

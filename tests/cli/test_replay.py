@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,19 @@ def test_options_that_are_true_or_false_are_so(capsys: pytest.CaptureFixture[str
         assert main([*command, *option]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1] != shown[2]
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [(["--folder", "kept"], "saved in kept: the same command goes on"), ([], "lost: --folder keeps them")],
+)
+def test_an_interrupted_sweep_says_what_is_saved(
+    folder: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object, progress: Callable[[int, int], None], **__: object) -> None:
+        progress(2, 4)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("moorage.sim.sweep.sweep", stopped)
+    assert main(["sweep", "tests/data/openb/sweep.yaml", *folder]) == 130
+    assert capsys.readouterr().err.strip() == f"interrupted: 2 of 4 replays are done, and {told}"

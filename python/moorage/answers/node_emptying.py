@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
@@ -243,7 +243,10 @@ def _move_all(
 
 
 def drain_plan(
-    scheduler: ChangingScheduler, nodes: str | int | Sequence[str] | None, force: bool
+    scheduler: ChangingScheduler,
+    nodes: str | int | Sequence[str] | None,
+    force: bool,
+    progress: Callable[[int, int], object],
 ) -> EmptyingPlan:
     """Return an order in which nodes can be emptied; see `Questions.drain_plan`."""
     scheduler.sync()
@@ -256,7 +259,7 @@ def drain_plan(
         plan = _drain_each if alone else _drain
         with scheduler.transaction():
             mover = Mover(scheduler, force, empties=False)
-            return plan(scheduler, mover, [name for name in selected if name in names])
+            return plan(scheduler, mover, [name for name in selected if name in names], progress)
 
     plan = planned(selected, force)
     if plan:
@@ -272,7 +275,12 @@ def drain_plan(
     return replace(plan, blockers=blockers, changes=changes)
 
 
-def _drain(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+def _drain(
+    scheduler: ChangingScheduler,
+    mover: Mover,
+    selected: list[str],
+    progress: Callable[[int, int], object] = lambda ended, of: None,
+) -> EmptyingPlan:
     """Empty nodes that are cordoned together, those with few pods first, as long as one of them can be
     emptied."""
     scheduler.change.cordon(selected)
@@ -282,7 +290,8 @@ def _drain(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> E
     tried: dict[str, Moved] = {}
     while left:
         before = len(order)
-        for node in left:
+        for at, node in enumerate(left):
+            progress(at, len(left))
             if (moved := _drained(scheduler, mover, node)) is not None:
                 tried[node] = moved
                 order += [] if moved.blockers else [node]
@@ -296,10 +305,13 @@ def _drain(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> E
     return EmptyingPlan(status, tuple(order), tuple(moves), remaining, proof)
 
 
-def _drain_each(scheduler: ChangingScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+def _drain_each(
+    scheduler: ChangingScheduler, mover: Mover, selected: list[str], progress: Callable[[int, int], object]
+) -> EmptyingPlan:
     """Empty each node alone."""
     blockers: dict[str, list[Blocker]] = {}
-    for node in selected:
+    for at, node in enumerate(selected):
+        progress(at, len(selected))
         with scheduler.transaction():
             blockers[node] = mover.drain(node).blockers
     remaining = tuple(chain.from_iterable(blockers.values()))

@@ -305,7 +305,12 @@ class Questions:
         return bound(self.scheduler, None if pods is None else pods_of(self.scheduler.client, pods), weights)
 
     @question
-    def drain_plan(self, nodes: str | int | Sequence[str] | None = None, force: bool = False) -> EmptyingPlan:
+    def drain_plan(
+        self,
+        nodes: str | int | Sequence[str] | None = None,
+        force: bool = False,
+        progress: Callable[[int, int], object] = lambda ended, of: None,
+    ) -> EmptyingPlan:
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
         pods that prevent it, and what lets them go.
 
@@ -323,6 +328,8 @@ class Questions:
             tried first. By default each node is drained alone, as when an upgrade goes from node to node.
         force : bool, optional
             Whether pods without a controller are moved, too.
+        progress : callable, optional
+            Called before each node, with how many nodes are done, of how many.
 
         Returns
         -------
@@ -338,7 +345,7 @@ class Questions:
         """
         from .node_emptying import drain_plan
 
-        return drain_plan(self.scheduler, nodes, force)
+        return drain_plan(self.scheduler, nodes, force, progress)
 
     @question
     def defragment(

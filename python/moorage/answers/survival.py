@@ -128,6 +128,7 @@ class SurvivalQuestion:
     within_budgets: bool = False
     before: ChangingScheduler | None = None
     autoscaling: AutoscalerSettings | None = None
+    progress: Callable[[int, int], object] = lambda ended, of: None
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,7 +254,10 @@ def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Surviva
         )
     with scheduler.transaction():
         trial = _DomainLosses(scheduler, domains, question, label)
-        single = [loss for name in domains if (loss := trial.lose((name,))) is not None]
+        single = list[Loss]()
+        for ended, name in enumerate(domains):
+            question.progress(ended, len(domains))
+            single += filter(None, [trial.lose((name,))])
         failed = {loss.domains[0] for loss in single}
         left = [name for name in trial.fullest_first() if name not in failed]
         possible = sum(comb(len(left), size) for size in range(2, at_once + 1))
@@ -262,6 +266,7 @@ def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Surviva
             worst = at  # all sets of the domains before this one were tried
             if not question.go_on():
                 break
+            question.progress(sets, possible)
             sets += 1
             if (loss := trial.lose(names)) is not None:
                 losses.append(loss)

@@ -27,6 +27,8 @@ ROWS = 40
 """How many rows of a table are shown by default: those that decide come first."""
 REFUSED = "moorage.refused"
 """Of the context of a command: whether the API server would refuse an object of the change."""
+STAGES = "moorage.stages"
+"""Of the context of a command: its `Stages`."""
 BASIS, NOT_ASKED, MORE = "rests on", "not asked", "more"
 """More kinds of notes: what the answer rests on, in a few words; who decides and cannot be asked; how many
 others stand below."""
@@ -181,6 +183,12 @@ def _meta() -> dict[str, Any]:
     return {} if context is None else context.meta
 
 
+def show_progress(ended: int, of: int) -> None:
+    """Show how much of the command's stage is done."""
+    if (stages := _meta().get(STAGES)) is not None:
+        stages.count(of, lambda: ended)
+
+
 class Stages:
     """Says on stderr what a command does, if it takes long: on a terminal in one line that comes and goes.
 
@@ -202,6 +210,7 @@ class Stages:
 
     def __enter__(self) -> Self:
         self()
+        _meta()[STAGES] = self
         if not _meta().get(QUIET):
             self._thread.start()
         return self

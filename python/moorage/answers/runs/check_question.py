@@ -180,7 +180,7 @@ class CheckQuestion:
         stages()
         if self.losses is not None:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None
-            verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
+            verdict = verdict.with_losses(_survival(done, self.losses, undisturbed, stages), self.allowed)
         warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
         warnings += self._not_checked(done.scheduler, verdict)
         facts = told_facts([*told_by_run(done), *done.setup.loaded.facts])
@@ -247,7 +247,7 @@ def _hidden_rollouts(cluster: Cluster) -> Iterator[RequestedChange]:
             yield RequestedChange("--restart", (f"{obj.kind.lower()}/{obj.namespace}/{obj.name}",))
 
 
-def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) -> Survival:
+def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None, stages: Progress) -> Survival:
     """Return what can be lost."""
     from ..survival import SurvivalQuestion, survive
 
@@ -260,6 +260,7 @@ def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) 
         within_budgets=losses.within_budgets,
         before=before,
         autoscaling=coming.autoscaling if coming is not None and losses.grows else None,
+        progress=lambda ended, of: stages.count(of, lambda: ended),
     )
     try:
         return survive(done.scheduler, question)

@@ -12,7 +12,7 @@ import click
 
 from moorage.errors import InputError, examples, located, no_node, number_of, shorten
 
-from ..messages import Stages
+from ..messages import Stages, show_progress
 from ..options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -94,8 +94,8 @@ planning_options = all_of(
     multiple=True,
     metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
     shell_complete=offer(nodes_of),
-    help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
-    "manifest; repeatable. Default: the nodes that the NodePools of the input, and node groups, make.",
+    help="A template for new nodes: a node or pool=NAME, perhaps with another zone or labels, or a manifest; "
+    "repeatable. Default: the nodes that NodePools of the input, and node groups, make.",
 )
 @click.option(
     "--price",
@@ -130,7 +130,6 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
-    templates = [node for text in like for node in _node_templates(text)]
     prices = dict(map(_price, given))
     for option in ("--price",) * bool(given) + ("--max",) * is_given("most"):
         if not like:
@@ -141,8 +140,8 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
 
         if not like:
             return planned_nodes(scheduler, coming, pods)
-        _check_names(scheduler, like)
         refuse_groups(options, "--like")
+        templates = [node for text in like for node in _node_templates(scheduler, text)]
         known, notes = prices_of(scheduler, templates, asked_nodes(options).types())
         needed = scheduler.ask.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
         return replace(needed, notes=(*needed.notes, *notes))
@@ -161,10 +160,22 @@ def _price(text: str) -> tuple[str, float]:
     raise click.UsageError(f"--price {shorten(text, 80)}: write NODE=PRICE, such as node-1=0.2")
 
 
-def _node_templates(text: str) -> Sequence[str | Node]:
-    """Return the nodes of a file, or the name of a node."""
+def _node_templates(scheduler: Scheduler, text: str) -> Sequence[str | Node]:
+    """Return the nodes of a file, the name of a node, or of those that a label selects one of each size in
+    each zone."""
     if not os.path.isfile(text):
-        return [text]
+        name, comma, labels = text.partition(",")
+        if "=" not in name:
+            _check_name(scheduler, name)
+            return [text]
+        from moorage.cluster.references import select_nodes
+        from moorage.kube.model.node import ZONE
+
+        alike = {
+            (node.metadata.labels.get(ZONE), *map(str, node.status.allocatable.items())): node
+            for node in reversed(select_nodes(scheduler.client, name))
+        }
+        return [f"{node.name}{comma}{labels}" for node in reversed(alike.values())]
     from moorage.kube import load
 
     listed = load(Path(text)).nodes
@@ -174,18 +185,17 @@ def _node_templates(text: str) -> Sequence[str | Node]:
     return listed
 
 
-def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
+def _check_name(scheduler: Scheduler, name: str) -> None:
     """Say what to write in place of an instance type, or of another name that no node has."""
     from moorage.cluster.references import node_name
     from moorage.kube import Node
 
     listed: list[Node] = scheduler.client.list(Node)[0]
     nodes = [node.name for node in listed]
-    for name in (node_name(text.partition(",")[0]) for text in like if not os.path.isfile(text)):
-        if name not in nodes:
-            there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
-            hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
-            raise InputError(f"{no_node(name, nodes)}; {hint}")
+    if node_name(name) not in nodes:
+        there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
+        hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
+        raise InputError(f"{no_node(node_name(name), nodes)}; {hint}")
 
 
 @plan.command(
@@ -234,7 +244,7 @@ def drain(
     def ask(scheduler: Scheduler, *_: object) -> Tabular:
         from moorage.kube import Node
 
-        plan, settings = scheduler.ask.drain_plan(which, force), asked_nodes(options)
+        plan, settings = scheduler.ask.drain_plan(which, force, show_progress), asked_nodes(options)
         nodes: list[Node] = scheduler.client.list(Node)[0]
         groups = settings.groups(nodes, ())
         priced = groups.settings.node_groups if groups is not None else ()

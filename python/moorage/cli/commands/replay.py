@@ -10,7 +10,7 @@ import click
 
 from moorage.errors import NO_NODE, InputError, located
 
-from ..messages import BASIS, Stages, note, print_warnings
+from ..messages import BASIS, Stages, note, print_message, print_warnings
 from ..options.inputs import plugins_option, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
@@ -271,24 +271,28 @@ def sweep(  # noqa: PLR0913
 
     from .replay_output import write_sweep
 
-    done = [0]
-    with Stages("replaying") as stage:
+    done = [0, 0]
+    try:
+        with Stages("replaying") as stage:
 
-        def progress(ended: int, all_of_them: int) -> None:
-            if not done[0]:
-                stage.count(all_of_them, lambda: done[0])
-            done[0] = ended
+            def progress(ended: int, all_of_them: int) -> None:
+                done[:] = ended, all_of_them
+                stage.count(all_of_them, lambda: ended)
 
-        result = run_sweep(
-            file,
-            data=None if data is None else Path(data),
-            registry=None if plugins is None else read_plugin_file(plugins),
-            executor=executor,
-            workers=workers,
-            folder=folder,
-            histories=histories,
-            progress=progress,
-        )
+            result = run_sweep(
+                file,
+                data=None if data is None else Path(data),
+                registry=None if plugins is None else read_plugin_file(plugins),
+                executor=executor,
+                workers=workers,
+                folder=folder,
+                histories=histories,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        saved = f"saved in {folder}: the same command goes on" if folder else "lost: --folder keeps them"
+        print_message("interrupted", f"{done[0]} of {done[1] or 'all'} replays are done, and {saved}")
+        raise
     if measures:
         with located(source="--measures"):
             result = result.of_measures([name for part in measures.split(",") if (name := part.strip())])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -451,11 +453,21 @@ def _sources(options: Mapping[str, Any]) -> Sequence[object]:
     return (*((None,) if names_server(options) else ()), *options["files"])
 
 
+def _is_piped() -> bool:
+    """Whether stdin is a file or a pipe, which a user has named."""
+    with suppress(OSError, ValueError, AttributeError):
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+    return False
+
+
 def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     if _sources(options) and options["synthetic"]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
-        raise click.UsageError("give the cluster with -f (- is standard input) or --kubeconfig")
+        if not _is_piped():
+            raise click.UsageError("give the cluster with -f (- is standard input) or --kubeconfig")
+        options = {**options, "files": ("-",)}
     from moorage.kube.read.python_values import file_named
 
     held = held_inputs()

@@ -14,6 +14,7 @@ from moorage.engine.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.grouped import by_count
 from moorage.kube.model.pod import Pod
+from moorage.store import ObjectStore, ServerError
 
 
 class PreemptionExamination(Struct, frozen=True):
@@ -25,10 +26,13 @@ class PreemptionExamination(Struct, frozen=True):
         Whether the pod may preempt, and the candidates.
     choice : Choice or None
         The candidate that preemption would choose, and the criterion that decided; None without candidates.
+    refusal : str
+        What the API server says against the deletion of one of its victims.
     """
 
     dry_run: FoundCandidates = msgspec.field(default_factory=FoundCandidates)
     choice: Choice | None = None
+    refusal: str = ""
 
     def listed(self, limit: int | None) -> list[Candidate]:
         """Return the candidates, the chosen one first.
@@ -72,7 +76,14 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     limits = plugins[0].limits if plugins and not everywhere else None
     evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
     candidates = evaluator.find_candidates(state, pod, statuses)
-    return PreemptionExamination(candidates, pick_one_node(candidates.candidates))
+    choice, refusal = pick_one_node(candidates.candidates), ""
+    client = engine.handle.client
+    if choice is not None and isinstance(client, ObjectStore) and client.server is not None:
+        try:
+            client.server.admit_victims(choice.candidate.victims.pods)
+        except ServerError as error:
+            refusal = str(error)
+    return PreemptionExamination(candidates, choice, refusal)
 
 
 def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:

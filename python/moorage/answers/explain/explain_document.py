@@ -581,7 +581,7 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocum
     steps, choice = seen.dry_run, seen.choice
     shown = seen.listed(limit)
     return PreemptionDocument(
-        message=steps.message,
+        message=steps.message or seen.refusal,
         potential=len(steps.potential),
         candidates=[
             _candidate(step, tuple(explanation.violated_budgets.get(step.name, ()))) for step in shown

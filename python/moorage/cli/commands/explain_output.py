@@ -300,6 +300,8 @@ def _preemption_lines(examination: PreemptionExamination) -> Iterator[str]:
         where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
         yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
         yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
+    if examination.refusal:
+        yield f"  in vain: {examination.refusal}"
     for reason, nodes in examination.rejections().items():
         yield f"  on {nodes}: {reason}"
 

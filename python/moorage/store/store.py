@@ -644,7 +644,9 @@ class ObjectStore:
         Marks nest. While one is open, no event is freed.
         """
         with self._lock:
-            return self._tables.save()
+            mark = self._tables.save()
+            mark.denied = self.denied.copy()
+            return mark
 
     def undo(self, mark: Save) -> None:
         """Restore contents, resource version and history as they were at a mark.
@@ -660,6 +662,7 @@ class ObjectStore:
         with self._lock:
             self._changed.notify_all()
             self._tables.undo(mark)
+            self.denied = mark.denied
 
     def release(self, mark: Save) -> None:
         """Close a mark without restoring anything.

@@ -47,12 +47,18 @@ class Save:
         Resource version of the state.
     readable : dict of (type or str) to int
         The number of readable events of each kind.
+
+    Attributes
+    ----------
+    denied : dict of str to str
+        See `ObjectStore.denied`.
     """
 
-    __slots__ = ("readable", "version")
+    __slots__ = ("denied", "readable", "version")
 
     def __init__(self, version: int, readable: dict[type[Object] | str, int]) -> None:
         self.version, self.readable = version, readable
+        self.denied: dict[str, str] = {}
 
 
 def _version(event: WatchEvent[T]) -> int:

@@ -70,6 +70,10 @@ def test_a_pod_that_its_kubelet_may_not_delete_fails_and_stays() -> None:
     (its,) = one.client.list(Pod)[0]
     assert (its.name, its.status.phase) == ("x", "Failed")
     assert list(one.client.denied) == ["Pod default/x"]
+    mark = one.client.save()
+    one.client.denied.clear()
+    one.client.undo(mark)
+    assert list(one.client.denied) == ["Pod default/x"]
 
 
 def test_the_name_of_a_stateful_pod_is_free_when_it_has_ended() -> None:

@@ -10,7 +10,7 @@ import pytest
 from moorage import Scheduler, load
 from moorage.autoscalers import AutoscalerSettings, GroupSettings, NodeGroup
 from moorage.cli import main
-from tests.doors.autoscalers import checked_groups, group_refusals, group_removal_verdict
+from tests.doors.autoscalers import Judge, checked_groups, group_removal_verdict
 
 from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
 from .test_provision import pod
@@ -118,7 +118,7 @@ def test_a_pod_is_refused_and_changes_would_help() -> None:
         NodeGroup("none"),
         flags={"maxNodesTotal": 9},
     )
-    first, *others = group_refusals(scheduler, groups, "default/web")
+    first, *others = Judge(scheduler, groups).refusals("default/web")
     assert [*first.lines()] == [
         "node group f: max node group size reached",
         "  would help: raise maxSize from 1 to 2 (a node more, 0.50 $/h more)",
@@ -127,12 +127,12 @@ def test_a_pod_is_refused_and_changes_would_help() -> None:
         ("node(s) had untolerated taint(s)", ()),
         ("not ready for scale-up", ()),
     ]
-    first, second, _ = group_refusals(scheduler, groups, "default/large")
+    first, second, _ = Judge(scheduler, groups).refusals("default/large")
     both = "raise maxSize from 1 to 2, and lower the cpu request of container c from 9 to 4"
     assert [one.text for one in first.changes] == [both]
     assert not second.changes
     limited = autoscaling(NodeGroup("f", label="pool=f"), flags={"maxNodesTotal": 2})
-    (refusal,) = group_refusals(scheduler, limited, "default/web")
+    (refusal,) = Judge(scheduler, limited).refusals("default/web")
     assert refusal.reason.endswith("max total nodes in cluster reached")
     assert [one.text for one in refusal.changes] == ["raise maxNodesTotal from 2 to 3"]
 
@@ -150,6 +150,6 @@ def test_explain_tells_of_a_node_of_a_group(capsys: pytest.CaptureFixture[str]) 
 def test_a_pod_below_the_cutoff_gets_no_node() -> None:
     scheduler = Scheduler(load([node("f", "1", pool="f"), pod("low", "1", priority=-20), pod("one", "1")]))
     scheduler.run()
-    (refusal,) = group_refusals(scheduler, autoscaling(NodeGroup("f", label="pool=f")), "default/low")
+    (refusal,) = Judge(scheduler, autoscaling(NodeGroup("f", label="pool=f"))).refusals("default/low")
     assert refusal.reason == "no node is added for a pod whose priority is below -10"
     assert [one.text for one in refusal.changes] == ["raise its priority to -10"]

@@ -9,7 +9,7 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscalers import AutoscalerSettings, InstanceType, read_instance_types
-from tests.doors.autoscalers import pool_refusals
+from tests.doors.autoscalers import Judge
 from tests.house.source import ROOT
 
 NO_HELP = "no single change helps"
@@ -41,7 +41,7 @@ def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3")
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": [of, pod]}))
     scheduler.run()
-    (refusal,) = pool_refusals(scheduler, AutoscalerSettings(types), "default/p")
+    (refusal,) = Judge(scheduler, AutoscalerSettings(types)).refusals("default/p")
     return refusal
 
 

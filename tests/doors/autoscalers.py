@@ -41,10 +41,10 @@ from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as pl
 from moorage.autoscalers.cluster_autoscaler.scale_up_pass import ScaleUpResult as ScaleUpResult
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
-from moorage.autoscalers.group_refusals import group_refusals as group_refusals
 from moorage.autoscalers.group_settings import checked_groups as checked_groups
 from moorage.autoscalers.group_settings import flags_of as flags_of
 from moorage.autoscalers.group_sources import known_groups as known_groups
+from moorage.autoscalers.judge import Judge as Judge
 
 # Why a pool is idle, for each condition.
 from moorage.autoscalers.karpenter.claim_template import why_idle as why_idle
@@ -85,7 +85,6 @@ from moorage.autoscalers.karpenter.type_columns import known_type as known_type
 # Facts and changes as values: each change is made, to see that it helps.
 from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
 from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
-from moorage.autoscalers.pool_refusals import pool_refusals as pool_refusals
 
 # The nodes of two rounds, whose names have to differ.
 from moorage.autoscalers.pool_scaler import PoolScaler as PoolScaler

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 from msgspec import structs
@@ -19,11 +19,9 @@ from moorage.cluster.helpful_changes import (
     ObjectEdit,
     both,
     changes_for_new_node,
-    cost,
     lowered,
     of_pod,
     of_settings,
-    tried,
 )
 from moorage.cluster.requirements import changed_field, whole
 from moorage.kube import Pod, Quantity
@@ -36,33 +34,21 @@ from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
 from .node_class_changes import requested_labels
-from .pool_refusals import PoolRefusal
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
+from .trial import Trial
 
 
-def group_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
-    """Return why no node group gets a node for a pod (``namespace/name``), in the order of the groups."""
-    refusals = []
-    for loops in _loops(scheduler, autoscaling, pod):
-        if why := loops.reason():
-            changes = tuple(sorted(loops.changes(), key=cost))
-            refusals.append(PoolRefusal(loops.group.name, why, changes, frozenset(loops.kinds), "node group"))
-    return refusals
-
-
-def group_reasons(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> dict[str, str]:
-    """Return the reason of each node group as in `group_refusals`, by its kind and name; "" where it gets a
-    node for the pod alone."""
-    return {f"node group {each.group.name}": each.reason() for each in _loops(scheduler, autoscaling, pod)}
-
-
-def _loops(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> Iterator[_GroupLoops]:
+def group_trials(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str
+) -> Iterator[NodeGroupTrial]:
+    """Yield the trials of the node groups for a pod without a node (``namespace/name``), in the order of the
+    groups."""
     settings = autoscaling.groups
     if settings is None:
         return
     (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
     for group in settings.node_groups:
-        yield _GroupLoops(scheduler, autoscaling, settings, group, waiting)
+        yield NodeGroupTrial(scheduler, autoscaling, settings, group, waiting)
 
 
 def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:
@@ -70,16 +56,15 @@ def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up:
     refused = [pod.pod for pod in up.waiting if CLUSTER_AUTOSCALER in pod.refusals]
     if autoscaling.groups is None or not refused:
         return
-    (pod,) = (pod for pod in scheduler.client.list(Pod)[0] if pod.key == refused[0])
-    for group in [
-        node_group for node_group in autoscaling.groups.node_groups if node_group.template is not None
-    ]:
-        if text := _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, pod).lacking():
-            yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
+    for trial in group_trials(scheduler, autoscaling, refused[0]):
+        if text := trial.lacking():
+            yield f"node group {trial.name} has no node, and its template lacks {text}, for {refused[0]}"
 
 
-class _GroupLoops:
-    """Loops about one pod and one group: the world in which changes are tried."""
+class NodeGroupTrial(Trial[ScaleUpResult]):
+    """Loops of cluster-autoscaler about one pod and one group."""
+
+    kind = "node group"
 
     def __init__(
         self,
@@ -89,13 +74,15 @@ class _GroupLoops:
         group: NodeGroup,
         pod: Pod,
     ) -> None:
-        self._scheduler, self._autoscaling, self._pod = scheduler, autoscaling, pod
-        self.group, self._settings = group, structs.replace(settings, node_groups=[group])
-        self._gates = scheduler.cache.state.classes.gates
+        super().__init__(group.name, pod, scheduler.cache.state.classes.gates)
+        self._scheduler, self._autoscaling, self._group = scheduler, autoscaling, group
+        self._settings = structs.replace(settings, node_groups=[group])
         self._scaler = self._with(self._settings)
-        self.kinds = set[Kind]()
+
+    @cached_property
+    def _found(self) -> ScaleUpResult:
         with self.changed(()) as up:
-            self._found = up
+            return up
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[ScaleUpResult]:
@@ -109,14 +96,11 @@ class _GroupLoops:
     def _with(self, settings: GroupSettings) -> GroupScaler:
         return GroupScaler(self._scheduler, replace(self._autoscaling, groups=settings))
 
-    def _judge(self, up: ScaleUpResult) -> dict[str, str]:
+    def _gain(self, up: ScaleUpResult) -> dict[str, str]:
         if not up.growths:
             return {}
-        node = up.templates[self.group.name].node
-        return {"node": f"a node more, {price_text(self._scaler.price(self.group, node))}"}
-
-    def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
-        yield from tried(self, HelpfulChange(kind, text, edits), self._judge)
+        node = up.templates[self._group.name].node
+        return {"node": f"a node more, {price_text(self._scaler.price(self._group, node))}"}
 
     def reason(self) -> str:
         """Why the group gets no node; "" if it gets one when the pod is alone."""
@@ -130,30 +114,30 @@ class _GroupLoops:
         if is_expendable(self._pod, self._scaler.flags):
             cutoff = self._settings.expendable_pods_priority_cutoff
             raised = partial(changed_field, path="spec.priority", change=lambda _: cutoff)
-            yield from self._tried(Kind.POD_PRIORITY, f"raise its priority to {cutoff}", of_pod(raised))
+            yield from self._try(Kind.POD_PRIORITY, f"raise its priority to {cutoff}", of_pod(raised))
         larger = [self._larger()] if self._is_full else []
-        helped = [each for change in larger for each in tried(self, change, self._judge)]
+        helped = [each for change in larger for each in self._tried(change)]
         yield from (*helped, *self._limits())
-        template = self._found.templates.get(self.group.name)
+        template = self._found.templates.get(self._group.name)
         if template is None or helped:
             return
         if not larger:
             yield from self._of_template(template)
         for change in self._of_pod(template):
-            yield from tried(self, reduce(both, (*larger, change)), self._judge)
+            yield from self._tried(reduce(both, (*larger, change)))
 
     def lacking(self) -> str:
         """Return what an empty group's template lacks, if a node comes with it; else ""."""
-        template = self._found.templates.get(self.group.name)
+        template = self._group.template and self._found.templates.get(self._group.name)
         if template is None or self._found.growths:
             return ""
         return next((each.text.rpartition("its template ")[2] for each in self._of_template(template)), "")
 
     def _of_template(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
         """Try the labels and the resources that the template of an empty group lacks."""
-        if template.like or self.group.template is None:
+        if template.like or self._group.template is None:
             return
-        has, asks = self.group.template.status.allocatable, asked_by(self._pod, self._gates)
+        has, asks = self._group.template.status.allocatable, asked_by(self._pod, self._gates)
         amounts = {name: str(amount) for name, amount in asks.items() if name not in has}
         added = (
             ("the label", "metadata.labels", self._added_labels()),
@@ -161,21 +145,21 @@ class _GroupLoops:
         )
         for noun, path, more in added:
             if more:
-                changed = changed_field(self.group.template, path, more.__ror__)
+                changed = changed_field(self._group.template, path, more.__ror__)
                 text = (
                     f"give its template {noun} {', '.join(f'{key}={value}' for key, value in more.items())}"
                 )
-                yield from self._tried(Kind.LABEL, text, self._of_group(template=changed))
+                yield from self._try(Kind.LABEL, text, self._of_group(template=changed))
 
     def _of_group(self, **fields: Any) -> ObjectEdit:
-        group = structs.replace(self.group, **fields)
+        group = structs.replace(self._group, **fields)
         return of_settings(partial(structs.replace, node_groups=[group]))
 
     def _added_labels(self) -> dict[str, str]:
         """The labels that the pod asks for and that the template of an empty group lacks, as those that a
         driver or a kubelet gives real nodes."""
-        assert self.group.template is not None
-        labels, added = self.group.template.metadata.labels, dict[str, str]()
+        assert self._group.template is not None
+        labels, added = self._group.template.metadata.labels, dict[str, str]()
         for key, values in requested_labels(self._scheduler.client, self._pod):
             if key not in labels and key not in added:
                 zone = labels.get(ZONE, "")
@@ -188,8 +172,8 @@ class _GroupLoops:
 
     def _larger(self) -> HelpfulChange:
         """Room for a node more."""
-        size = self._scaler.sizes()[self.group.name] + 1
-        text = f"raise maxSize from {self.group.max_size} to {size}"
+        size = self._scaler.sizes()[self._group.name] + 1
+        text = f"raise maxSize from {self._group.max_size} to {size}"
         return HelpfulChange(Kind.LIMIT, text, (self._of_group(max_size=size),))
 
     def _limits(self) -> Iterator[HelpfulChange]:
@@ -201,7 +185,7 @@ class _GroupLoops:
                 raised = left | ({limit: value} if value else {})
                 text = f"raise {limit} from {flags[limit]} to {value}" if value else f"raise {limit}"
                 edit = of_settings(partial(structs.replace, flags=raised))
-                yield from self._tried(Kind.LIMIT, text, edit)
+                yield from self._try(Kind.LIMIT, text, edit)
 
     def _of_pod(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
         """Yield the largest request of each resource that a new node has room for, and other changes of the

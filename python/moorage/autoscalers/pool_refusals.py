@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -20,14 +20,12 @@ from moorage.cluster.helpful_changes import (
     ObjectEdit,
     both,
     changes_for_new_node,
-    cost,
     edited,
     gone,
     lowered,
     of_pod,
     of_settings,
     tried,
-    tried_text,
 )
 from moorage.cluster.requirements import changed_field, drop_request, whole
 from moorage.errors import either, examples, shorten
@@ -44,6 +42,7 @@ from .pool_scaler import PassQuestion, PoolScaler
 from .providers.instance_type import POOL, ZONE, InstanceType
 from .providers.known_labels import CORE
 from .scale_up_answer import KARPENTER, ScaleUp, nodes_price
+from .trial import Trial
 
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
@@ -52,58 +51,20 @@ MOST_DAEMONS = 10
 """Without how many DaemonSets, each alone, it is tried."""
 
 
-class PoolRefusal(NamedTuple):
-    """Why a NodePool or node group gets no node for a pod, in its autoscaler's words, and what would help."""
-
-    pool: str
-    reason: str
-    changes: tuple[HelpfulChange, ...]
-    kinds: frozenset[Kind]
-    kind: str = "NodePool"
-
-    def lines(self) -> Iterator[str]:
-        """Yield the reason, and each change that helps, or what was tried."""
-        yield f"{self.kind} {self.pool}: {self.reason}"
-        for change in self.changes:
-            yield f"  would help: {change.line}"
-        if not self.changes:
-            yield f"  no single change helps{tried_text(self.kinds)}"
-
-
-def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
-    """Return why no pool makes a node for a pod, in the order in which Karpenter asks the pools.
-
-    Parameters
-    ----------
-    pod : str
-        ``namespace/name`` of a pod without a node.
-    """
-    refusals = []
-    for pool, passes in _passes(scheduler, autoscaling, pod):
-        if why := passes.reason():
-            changes = tuple(sorted(passes.changes(), key=cost))
-            refusals.append(PoolRefusal(pool, why, changes, frozenset(passes.kinds)))
-    return refusals
-
-
-def pool_reasons(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> dict[str, str]:
-    """Return the reason of each NodePool as in `pool_refusals`, by its kind and name; "" where it makes a
-    node for the pod without another."""
-    return {f"NodePool {name}": passes.reason() for name, passes in _passes(scheduler, autoscaling, pod)}
-
-
-def _passes(
+def pool_trials(
     scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str
-) -> Iterator[tuple[str, PoolPasses]]:
+) -> Iterator[NodePoolTrial]:
+    """Yield the trials of the pools for a pod without a node (``namespace/name``), in the order in which
+    Karpenter asks the pools."""
     question, gates = PoolScaler(scheduler, autoscaling).question([pod]), scheduler.cache.state.classes.gates
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
     classes = NodeClassChanges(autoscaling.types, scheduler.client, waiting, gates)
     for pool in by_weight(question.pools):
-        yield pool.name, PoolPasses(question, waiting, pool, classes)
+        yield NodePoolTrial(question, waiting, pool, classes)
 
 
-class PoolPasses:
-    """Passes about one pod and one pool: the world in which changes are tried.
+class NodePoolTrial(Trial[PassQuestion]):
+    """Passes of Karpenter about one pod and one pool.
 
     Parameters
     ----------
@@ -111,11 +72,12 @@ class PoolPasses:
         Those of the pod.
     """
 
+    kind = NodePool.__name__
+
     def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, classes: NodeClassChanges) -> None:
-        self._question, self._pod, self._pool, self._classes = question, pod, pool, classes
-        self._gates = classes.gates
+        super().__init__(pool.name, pod, classes.gates)
+        self._question, self._pool, self._classes = question, pool, classes
         self._types = question.situation.types.get(pool.name, ())
-        self.kinds = set[Kind]()
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[PassQuestion]:
@@ -135,12 +97,9 @@ class PoolPasses:
     def _made(self, question: PassQuestion) -> NewClaim | None:
         return next((claim for claim in question.answer().claims if self._pod.key in claim.pods), None)
 
-    def _judge(self, question: PassQuestion) -> dict[str, str]:
+    def _gain(self, question: PassQuestion) -> dict[str, str]:
         claim = self._made(question)
         return {} if claim is None else {"node": _kind(claim)}
-
-    def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
-        yield from tried(self, HelpfulChange(kind, text, edits), self._judge)
 
     def reason(self) -> str:
         """Return why the pool makes no node for the pod without one; "" if it makes one by itself."""
@@ -156,25 +115,21 @@ class PoolPasses:
         pool = self._pool
         if why_idle(pool) or not self._types:
             return
-        of_class = [
-            each
-            for change in self._classes.of(pool, self._types)
-            for each in tried(self, change, self._judge)
-        ]
+        of_class = [each for change in self._classes.of(pool, self._types) for each in self._tried(change)]
         yield from of_class
         yield from self._sizes(has_disk=any(each.kind == Kind.TYPE for each in of_class))
         for change in changes_for_new_node(self._pod, pool.spec.template.spec.taints):
-            yield from tried(self, change, self._judge)
+            yield from self._tried(change)
         for at, requirement in enumerate(pool.spec.template.spec.requirements or ()):
             yield from self._wider(at, requirement)
         for key, value in (self._pod.spec.node_selector or {}).items():
             label = self._of_pool("spec.template.metadata.labels", {key: value}.__ror__)
-            yield from self._tried(Kind.POOL, f"add the label {key}={value} to the pool", label)
+            yield from self._try(Kind.POOL, f"add the label {key}={value} to the pool", label)
         yield from self._higher_limits()
         yield from self.without_daemons()
         if any(not offering.available for kind in self._types for offering in kind.offerings):
             every = of_settings(lambda types: [*map(_available, types)])
-            yield from self._tried(Kind.OFFERINGS, "wait for offerings that are not available", every)
+            yield from self._try(Kind.OFFERINGS, "wait for offerings that are not available", every)
 
     def _of_pool(self, path: str, change: Callable[[Any], Any]) -> ObjectEdit:
         return ObjectEdit(NodePool, self._pool.key, partial(changed_field, path=path, change=change))
@@ -200,14 +155,14 @@ class PoolPasses:
         change = HelpfulChange(
             Kind.TYPE, f"a type like {kind.name}, but with {amounts}", (of_settings(lambda _: types),)
         )
-        yield from (structs.replace(each, node="") for each in tried(self, change, self._judge))
+        yield from (structs.replace(each, node="") for each in self._tried(change))
 
     def _smaller(self, name: str) -> Iterator[HelpfulChange]:
         """Try the largest request of a resource that a type leaves room for."""
         claim = self._claim(of_pod(partial(drop_request, resource=name)))
         for room in [] if claim is None else _rooms(name, claim, self._types)[:MOST_AMOUNTS]:
             for change in lowered(self._pod, name, room, self._gates):
-                helped = [*tried(self, change, self._judge)]
+                helped = [*self._tried(change)]
                 yield from helped
                 if helped:
                     return
@@ -219,7 +174,7 @@ class PoolPasses:
         rooms = {name: whole(name, _room(kind, claim, name)) for name in lacking}
         smaller = [[*lowered(self._pod, name, room, self._gates)] for name, room in rooms.items()]
         if all(smaller):
-            yield from tried(self, reduce(both, chain.from_iterable(smaller)), self._judge)
+            yield from self._tried(reduce(both, chain.from_iterable(smaller)))
 
     def _largest(self, claim: NewClaim, names: Iterable[str]) -> tuple[InstanceType, dict[str, Quantity]]:
         """The type of a claim that lacks least for the pod, and what it lacks."""
@@ -242,8 +197,8 @@ class PoolPasses:
         """Try the pool without a requirement; tell the value that it would have to allow."""
         key = requirement.key
 
-        def judge(question: PassQuestion) -> dict[str, str]:
-            claim, gain = self._made(question), self._judge(question)
+        def gain_of(question: PassQuestion) -> dict[str, str]:
+            claim, gain = self._made(question), self._gain(question)
             if claim is not None and claim.launched is not None:
                 labels = launched_node("", self._pool, *claim.launched[:2], {}, {}).metadata.labels
                 if value := labels.get(key):
@@ -252,7 +207,7 @@ class PoolPasses:
 
         edit = self._of_pool("spec.template.spec.requirements", lambda its: its[:at] + its[at + 1 :])
         text = f"drop the requirement on {key} of the pool"
-        yield from tried(self, HelpfulChange(Kind.POOL, text, (edit,)), judge)
+        yield from tried(self, HelpfulChange(Kind.POOL, text, (edit,)), gain_of)
 
     def _higher_limits(self) -> Iterator[HelpfulChange]:
         limits, free = self._pool.spec.limits, self._of_pool("spec.limits", lambda its: {})
@@ -271,8 +226,8 @@ class PoolPasses:
         text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
         edit = self._of_pool("spec.limits", lambda its: {**its, **raised})
         text = f"raise the limit of {text}, enough for this pod alone"
-        helped = [*self._tried(Kind.LIMIT, text, edit)] if raised else []
-        yield from helped or self._tried(Kind.LIMIT, "raise the limits of the pool", free)
+        helped = [*self._try(Kind.LIMIT, text, edit)] if raised else []
+        yield from helped or self._try(Kind.LIMIT, "raise the limits of the pool", free)
 
     def without_daemons(self) -> Iterator[HelpfulChange]:
         """Yield the DaemonSets without each of which the pool makes a node for the pod, with what they take
@@ -282,7 +237,7 @@ class PoolPasses:
             amounts = taken_by(daemon, self._pod, self._gates).items()
             taken = ", ".join(f"{name} {offered(name, whole(name, each))}" for name, each in amounts)
             text = f"keep DaemonSet {daemon.key} ({taken} of each node) off the nodes"
-            yield from self._tried(Kind.DAEMONS, text, ObjectEdit(DaemonSet, daemon.key, gone))
+            yield from self._try(Kind.DAEMONS, text, ObjectEdit(DaemonSet, daemon.key, gone))
 
 
 def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity]:
@@ -333,9 +288,9 @@ class PoolFacts:
         self._gates = scheduler.cache.state.classes.gates
         self._pools = by_weight(stored_pools(scheduler.client))
 
-    def _passes(self, pod: Pod, pool: NodePool) -> PoolPasses:
+    def _trial(self, pod: Pod, pool: NodePool) -> NodePoolTrial:
         classes = NodeClassChanges(self._autoscaling.types, self._scheduler.client, pod, self._gates)
-        return PoolPasses(self._question, pod, pool, classes)
+        return NodePoolTrial(self._question, pod, pool, classes)
 
     @cached_property
     def _question(self) -> PassQuestion:
@@ -372,7 +327,7 @@ class PoolFacts:
             return idle
         pod = next(pod for pod in self._question.stored[Pod] if isinstance(pod, Pod) and pod.key == key)
         waiting = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
-        return shorten(self._passes(waiting, pool).reason(), MOST_TEXT)
+        return shorten(self._trial(waiting, pool).reason(), MOST_TEXT)
 
     def _limits(self) -> Iterator[str]:
         """Which pools have more nodes than their limit."""
@@ -408,7 +363,7 @@ class PoolFacts:
                     f"Zone {zone} comes from NodePool {pool.name}, which names it: the spread counts it, "
                     "but no type is offered there"
                 )
-            if counted - closed and self._passes(pod, pool).reason():
+            if counted - closed and self._trial(pod, pool).reason():
                 yield (
                     f"{key} {examples(sorted(counted - closed), 3)} are of NodePool {pool.name}, which makes "
                     f"no node for {pod.key}: the spread counts them, whatever nodeAffinityPolicy says"
@@ -423,10 +378,10 @@ class PoolFacts:
         pod = next(pod for pod in question.stored[Pod] if isinstance(pod, Pod) and pod.key == refused[0])
         unhelped = False
         for pool in self._pools:
-            passes = self._passes(pod, pool)
-            if why_idle(pool) or not passes.reason():
+            trial = self._trial(pod, pool)
+            if why_idle(pool) or not trial.reason():
                 continue
-            changes = [*passes.without_daemons()]
+            changes = [*trial.without_daemons()]
             for change in changes:
                 yield f"NodePool {pool.name} would make a node for {pod.key} if you {change.text}"
             unhelped |= not changes

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-from moorage.autoscalers.group_refusals import group_reasons
-from moorage.autoscalers.pool_refusals import pool_reasons
+from moorage.autoscalers.judge import Judge
 from moorage.document import Count, Document
 from moorage.errors import number_of
 from moorage.kube.workloads.ownership import Workload
@@ -91,11 +90,11 @@ def refused_by_pools(
     scheduler: Scheduler, autoscaling: AutoscalerSettings, targets: Sequence[Target]
 ) -> RefusalsDocument:
     """Return why no pool and no node group makes a node for pods that have none after the run."""
+    judge = Judge(scheduler, autoscaling)
     rows = [
         _row(target, place, reason)
         for target in targets
-        for reasons in (pool_reasons, group_reasons)
-        for place, reason in reasons(scheduler, autoscaling, target.key).items()
+        for place, reason in judge.reasons(target.key).items()
     ]
     return RefusalsDocument(by="pool", refusals=rows, others=0)
 

@@ -11,11 +11,12 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-from moorage.autoscalers.group_refusals import group_refusals, template_facts
+from moorage.autoscalers.group_refusals import template_facts
 from moorage.autoscalers.group_settings import group_by_node
 from moorage.autoscalers.hourly_cost import HourlyCost
+from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.node_prices import NodePrices
-from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
+from moorage.autoscalers.pool_refusals import PoolFacts
 from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.pool_types import SEEN
 from moorage.autoscalers.providers.prices import NodesPrice, at_price
@@ -320,7 +321,8 @@ class ScaleUpReport(NamedTuple):
         for text, of_pods in alike.items():
             names, refused = examples([each.pod for each in of_pods], 1), of_pods[0].refusals
             is_new = refused and text not in shown and len(shown) < MOST_REFUSALS
-            refusals = [*self._refusals(scheduler, of_pods[0].pod)] if is_new else []
+            judge = Judge(scheduler, self.coming.autoscaling)
+            refusals = [*judge.refusals(of_pods[0].pod)] if is_new else []
             if not refused or "; ".join(each.reason for each in refusals) != "; ".join(refused.values()):
                 lines.append(f"{names}: {text}")  # else the refusals tell it
             if is_new:
@@ -328,11 +330,6 @@ class ScaleUpReport(NamedTuple):
                 lines.append(f"Why no node comes for {names}, and what would help, each tried alone:")
                 lines += [line for refusal in refusals for line in refusal.lines()]
         return lines
-
-    def _refusals(self, scheduler: Scheduler, pod: str) -> Iterator[PoolRefusal]:
-        if KARPENTER in self.coming.sources:
-            yield from pool_refusals(scheduler, self.coming.autoscaling, pod)
-        yield from group_refusals(scheduler, self.coming.autoscaling, pod)
 
     def _nodes_of(self, pods: Sequence[str]) -> Iterator[str]:
         for name in self.up.autoscalers:

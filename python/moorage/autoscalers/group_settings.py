@@ -15,6 +15,7 @@ from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.decode import decode_object
+from moorage.kube.model.autoscaling import annotated_sizes
 from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS, marks_of
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name
@@ -220,10 +221,7 @@ def _groups_of(document: Mapping[str, Any]) -> list[Any]:
             name = (spec.get("scaleTargetRef") or {}).get("name")
             return [{"name": name, "minSize": spec.get("minReplicas", 0), "maxSize": spec.get("maxReplicas")}]
         case "MachineSet" | "MachineDeployment":
-            least, most = (
-                next((value for key, value in notes.items() if key.endswith(f"node-group-{end}-size")), None)
-                for end in ("min", "max")
-            )
+            least, most = annotated_sizes(notes)
             return [{"name": name, "minSize": least or 0, "maxSize": most}]
     return []
 

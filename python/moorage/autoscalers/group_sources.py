@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from moorage.errors import InputError, examples, located
 from moorage.kube import Node, Object
-from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, MachineGroup
 from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
@@ -135,9 +135,12 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
         Names the object and the flag.
     """
     known, maps, sizes = AutoscalerObjects(), dict[str, ConfigMap](), list[tuple[str, int, int]]()
+    machines = list[MachineGroup]()
     for each in objects:
         if isinstance(each, ConfigMap):
             maps[each.name] = each
+        elif isinstance(each, MachineGroup):
+            machines.append(each)
         elif isinstance(each, AutoscalerFlags) and not known.source:
             known.source = f"deployment {each.key}"
             with located(source=known.source):
@@ -148,6 +151,9 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
     if STATUS in maps:
         known.source = known.source or f"configmap {maps[STATUS].key}"
         sizes = [*_sizes_of_status(maps[STATUS].data.get("status", ""))] or sizes
+    if machines and not sizes:
+        known.source = known.source or examples([each.source for each in machines], 3)
+        sizes = [(each.name, each.min_size, each.max_size) for each in machines]
     if groups := _groups(sizes, group_names(nodes)):
         known.document["nodeGroups"] = groups
     return known

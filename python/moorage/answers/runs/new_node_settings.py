@@ -28,6 +28,9 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
+_OF_GROUPS = ("AutoscalerFlags", "ConfigMap", "MachineGroup")
+
+
 def not_simulated(cluster: Cluster) -> tuple[str, ...]:
     """Return the kinds of objects of a cluster that count for autoscalers, and not here."""
     return tuple([kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED])
@@ -85,7 +88,7 @@ class NewNodeSettings(Struct, frozen=True):
 
     def groups(self, nodes: Sequence[Node], objects: Iterable[Object]) -> KnownGroups | None:
         """Return the node groups that are given, or of the objects of cluster-autoscaler; None for none."""
-        autoscaler_objects = [obj for obj in objects if obj.kind in ("AutoscalerFlags", "ConfigMap")]
+        autoscaler_objects = [obj for obj in objects if obj.kind in _OF_GROUPS]
         if not (self.node_groups or self.group_sizes or autoscaler_objects):
             return None
         from moorage.autoscalers.group_sources import known_groups

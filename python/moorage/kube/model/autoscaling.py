@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import field
@@ -154,6 +155,27 @@ class ConfigMap(Object, frozen=True):
     kind: str = "ConfigMap"
     api_version: str = "v1"
     data: dict[str, str] = {}
+
+
+class MachineGroup(Object, frozen=True):
+    """The sizes of a set of machines that cluster-autoscaler scales, as which it is named: annotations of
+    Cluster API, or a MachineAutoscaler of OpenShift."""
+
+    kind: str = "MachineGroup"
+    api_version: str = "moorage.dev/v1"
+    source: str = ""
+    min_size: int = 0
+    max_size: int = 0
+
+
+def annotated_sizes(annotations: Mapping[str, str]) -> tuple[str, str]:
+    """Return the least and the greatest size that annotations of Cluster API or OpenShift give a set of
+    machines; "" for none."""
+    least, most = (
+        next((value for key, value in annotations.items() if key.endswith(f"node-group-{end}-size")), "")
+        for end in ("min", "max")
+    )
+    return least, most
 
 
 class AutoscalerFlags(Object, frozen=True):

@@ -26,7 +26,7 @@ from ..apiserver.refusals import (
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
-from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, NodePool
+from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, MachineGroup, NodePool
 from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -272,7 +272,7 @@ def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: in
         is_near = is_operated and not isinstance(obj, (*WORKLOADS, Pod, Node))
         is_before = is_operated and is_of_kueue(obj)  # as what operators make of objects follows from it
         is_part = (is_new and (is_read or is_made or is_near)) or (is_read and at not in texts)
-        if is_part or is_before or _is_operated(obj) or isinstance(obj, AdmissionPlugins):
+        if is_part or is_before or _is_operated(obj) or isinstance(obj, AdmissionPlugins | MachineGroup):
             of_cluster.append(at)
     return of_cluster
 

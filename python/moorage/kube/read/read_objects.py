@@ -588,7 +588,8 @@ class _Reader:
             if (is_manifest and self._is_unserved(*names)) or self._is_refused(*names):
                 return []  # a server may be newer than the table
             is_param = self._store(self._params.param(document, kind, head.api_version), *origin[:3])
-            if not is_param and (custom is None or not custom.document):
+            is_group = self._store(room.snapshots.read_machine_group(document, kind), *origin[:3])
+            if not (is_param or is_group) and (custom is None or not custom.document):
                 self.skipped[full_kind(kind, head.api_version)] += 1
                 if is_manifest and self.is_changing():
                     self.unread.append(UnreadManifest(origin.source, document))

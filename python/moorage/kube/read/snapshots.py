@@ -17,7 +17,15 @@ import msgspec
 from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
 
 from ..apiserver.decode import Document, decode, decode_as, is_json
-from ..model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, KarpenterSettings
+from ..model.autoscaling import (
+    PRIORITIES,
+    STATUS,
+    AutoscalerFlags,
+    ConfigMap,
+    KarpenterSettings,
+    MachineGroup,
+    annotated_sizes,
+)
 from ..model.meta import Object, ObjectMeta
 from ..model.policy import AdmissionPlugins
 from ..model.workload import Deployment
@@ -253,6 +261,43 @@ def read_config_map(document: Any) -> ConfigMap | None:
     meta = metadata_of(document)
     is_its = meta is not None and meta.name in (PRIORITIES, STATUS)
     return decode_as(document, ConfigMap) if is_its else None
+
+
+class _Target(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _MachineAutoscaler(msgspec.Struct, frozen=True, rename="camel"):
+    min_replicas: int = 0
+    max_replicas: int = 0
+    scale_target_ref: _Target = _Target()
+
+
+class _OfTarget(msgspec.Struct, frozen=True):
+    spec: _MachineAutoscaler = _MachineAutoscaler()
+
+
+def read_machine_group(document: Any, kind: str) -> MachineGroup | None:
+    """Read the sizes that cluster-autoscaler keeps a set of machines within; None for another object. A
+    MachineSet of a MachineDeployment is no group."""
+    if kind not in _MACHINE_GROUPS or (meta := metadata_of(document)) is None:
+        return None
+    source = f"{kind.lower()} {meta.namespace or 'default'}/{meta.name}"
+    if kind == "MachineAutoscaler":
+        spec = decode(document, _OfTarget).spec
+        named = ObjectMeta(name=spec.scale_target_ref.name, namespace=meta.namespace)
+        return MachineGroup(
+            metadata=named, source=source, min_size=spec.min_replicas, max_size=spec.max_replicas
+        )
+    sizes = [text or "0" for text in annotated_sizes(meta.annotations)]
+    is_part = any(owner.kind == "MachineDeployment" for owner in meta.owner_references)
+    if is_part or not all(map(str.isdigit, sizes)) or int(sizes[1]) <= int(sizes[0]):
+        return None
+    named = ObjectMeta(name=meta.name, namespace=meta.namespace)
+    return MachineGroup(metadata=named, source=source, min_size=int(sizes[0]), max_size=int(sizes[1]))
+
+
+_MACHINE_GROUPS = ("MachineDeployment", "MachineSet", "MachinePool", "MachineAutoscaler")
 
 
 class _OfPod(msgspec.Struct, frozen=True):

@@ -305,6 +305,8 @@ class QueueController(SavedFields):
         if owner.kind in (Pod.__name__, StatefulSet.__name__):
             self._carry_out_pods(workload, is_running)
             return
+        if owner.kind != Job.__name__ and not is_running:
+            self._stop(owner.uid, workload.obj.namespace)
         job = find_object(self._client, Job, owner.name, workload.obj.namespace)
         if owner.kind != Job.__name__ or job is None or bool(job.spec.suspend) != is_running:
             return
@@ -333,6 +335,15 @@ class QueueController(SavedFields):
                     self._let_go(pod, workload)
                 else:
                     self._control.delete(pod)
+
+    def _stop(self, uid: str, namespace: str) -> None:
+        """Delete what a workload of another project has made that ran when the cluster was read."""
+        kinds: tuple[type[Object], ...] = (Job, Pod)
+        for kind in kinds:
+            for obj in self._client.list(kind, namespace)[0]:
+                owner = obj.metadata.controller()
+                if owner is not None and owner.uid == uid:
+                    self._control.delete(obj)
 
     def _expand(self, workload: QueuedWorkload, waiting: Suspended, is_running: bool) -> None:
         """Make what an operator makes of a workload of another project, or delete it."""

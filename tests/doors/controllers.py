@@ -5,6 +5,7 @@
 from moorage.controllers import ClusterControllers as ClusterControllers
 from moorage.controllers import disruption_controller as disruption_controller
 from moorage.controllers import persistent_volume as persistent_volume
+from moorage.controllers.api_server import ApiServer as ApiServer
 
 # A cordon, for changes that are tried.
 from moorage.controllers.cluster_controllers import with_cordon as with_cordon

@@ -44,7 +44,7 @@ def _explained_as_checked(asking: Asking, *change: str) -> None:
     items = {pod for item in explained.get("items", ()) for pod in item["pods"]}
     told = (checked, sorted(wait - items)), (explained, sorted(items - wait))
     asking.expect(wait <= items, "pods", *told)
-    lacking = items or rows(checked, "refused", "evicted")
+    lacking = items or rows(checked, "refused", "evicted", "kept")
     asking.expect((explained.code == 0) == (not lacking), "exit code", *told)
 
 

@@ -34,7 +34,7 @@ from moorage.store import kind_named, only_namespace
 from ..asked_pods import without_number
 from ..runs.simulation import (
     EVICTED,
-    NOT_ROLLED_OUT,
+    HELD,
     NOT_STARTED,
     PLACED,
     QUEUED,
@@ -177,7 +177,7 @@ def _alike(workloads: list[Any], kind: str, name: str) -> str:
 # ---- targets -----------------------------------------------------------------------------------------------
 
 SOURCE = "TARGET"
-EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, NOT_ROLLED_OUT}
+EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, *HELD}
 """Status of pods about which there is nothing to explain."""
 
 
@@ -384,7 +384,8 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
     list of PodsAlike
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
-        controller replaces, and pods that do not start on their node, or keep an old template there. Objects
+        controller replaces, and pods that do not start on their node, keep an old template there, or that a
+        drain leaves. Objects
         that the API server refuses are groups without a pod.
     """
     existing = {*simulation.before, *(pod.key for pod in simulation.new)}
@@ -392,7 +393,7 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
     return refused_groups(simulation.cluster) + group_outcomes(
         outcome
         for outcome in simulation.outcomes
-        if outcome.status in (EVICTED, NOT_ROLLED_OUT, NOT_STARTED, QUEUED)
+        if outcome.status in (EVICTED, NOT_STARTED, QUEUED, *HELD)
         or (outcome.status == TERMINATING and not outcome.is_leaving)
         or (outcome.status in absent and outcome.pod.key not in existing)
         or (outcome.status == REFUSED and outcome.node)  # by its kubelet

@@ -33,6 +33,9 @@ BASES: dict[str, Json] = {
 """By version and kind, what an object has that follows all rules."""
 ZONE: Json = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 EQUALS: Json = {"matchExpressions": [{"key": "a", "operator": "Equals", "values": ["b"]}]}
+BIG: Json = {"resources": {"requests": {"cpu": "2"}}}
+PORTS: Json = {"ports": [{"containerPort": port, "hostPort": 80} for port in (80, 81)]}
+RUNS: Json = {"name": "i", "image": "i"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISTAKES: list[tuple[str, str, Any]] = [
     ("v1/Pod", "spec.containers", []),
@@ -56,6 +59,16 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("v1/Pod", "spec.affinity", {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [EQUALS]}}}),
     ("v1/Pod", "spec.affinity", {"podAffinity": {REQUIRED: [{"topologyKey": ""}]}}),
     ("v1/Pod", "spec.affinity", {"podAffinity": {REQUIRED: [{"topologyKey": "a", "matchLabelKeys": ["b"]}]}}),
+    ("v1/Pod", "spec.initContainers", POD["containers"]),
+    ("v1/Pod", "spec.resourceClaims", [{"name": "b"}]),
+    ("v1/Pod", "spec.containers.0.resources", {"claims": [{"name": "b"}]}),
+    ("v1/Pod", "spec.containers.0.resources", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+    ("v1/Pod", "spec.containers.0.resources", {"limits": {"example.com/gpu": "500m"}}),
+    ("v1/Pod", "spec.resources", {"requests": {"example.com/gpu": "1"}}),
+    ("v1/Pod", "spec", {"containers": [POD["containers"][0] | BIG], "resources": {"limits": {"cpu": "1"}}}),
+    ("v1/Pod", "spec", {"containers": [POD["containers"][0] | PORTS]}),
+    ("v1/Pod", "spec", {"containers": [POD["containers"][0]], "initContainers": [RUNS | PORTS]}),
+    ("v1/Pod", "spec.overhead", {"gpu": "1"}),
     ("apps/v1/Deployment", "spec.selector", {"matchLabels": {"a": "b c"}}),
     ("policy/v1/PodDisruptionBudget", "spec.selector", EQUALS),
     ("apps/v1/Deployment", "spec.replicas", -1),

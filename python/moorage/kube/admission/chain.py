@@ -58,7 +58,7 @@ from .request import (
 from .resource_quotas import ZERO, ClassResources, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
-from .validate_object import check_pod_spec, pod_level_errors
+from .validate_object import pod_spec_faults
 
 if TYPE_CHECKING:  # few clusters have policies
     from .field_checks import Json
@@ -117,7 +117,7 @@ class Admission:
     2. **Webhooks**, which cannot be asked: a new pod of a workload differs from its template as its siblings
        do, and gets the requests that a VerticalPodAutoscaler recommends. Then the plugins run once more.
        What is known of them is that those refuse that fail closed and that nobody answers.
-    3. **Validation** of what results: a default limit may be below a request (see `check_pod_spec`).
+    3. **Validation** of what results: a default limit may be below a request (see `pod_spec_faults`).
     4. **Plugins that only refuse** (`validating`): LimitRanger, PodSecurity.
     5. **ResourceQuota**: the usage of the pods so far and of the new one must not exceed a quota. Other
        objects count by number, claims by their storage and class, too.
@@ -500,13 +500,9 @@ def _validated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) ->
 def _validate(request: AdmissionRequest) -> None:
     """Check what the plugins made of a pod; all that is wrong is told at once."""
     pod = cast("Pod", request.obj)
-    try:
-        check_pod_spec(pod.spec)
-    except InputError as error:
-        errors = [*pod_level_errors(pod.spec)] or [error]
-        texts = [str(each.located(path="spec")) for each in errors]
-        text = f'Pod "{request.name}" is invalid: {joined_texts(texts)}'
-        raise NotAdmittedError(text, 422, "Invalid", is_whole=True) from None
+    if faults := [": ".join(fault) for fault in pod_spec_faults(msgspec.to_builtins(pod.spec), "spec")]:
+        text = f'Pod "{request.name}" is invalid: {joined_texts(faults)}'
+        raise NotAdmittedError(text, 422, "Invalid", is_whole=True)
 
 
 def _added(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str]:

@@ -372,8 +372,9 @@ def wrong_choice(value: Any, field: str, *values: str) -> Iterator[Fault]:
 def parts(value: Json, name: str) -> list[Json]:
     """Return the structs of a list."""
     items = value.get(name)
-    listed = items if isinstance(items, list | tuple) else ()
-    return [item if isinstance(item, dict) else {} for item in listed]
+    if not items or not isinstance(items, list | tuple):
+        return []
+    return [item if isinstance(item, dict) else {} for item in items]
 
 
 def part(value: Any, name: str) -> Json:

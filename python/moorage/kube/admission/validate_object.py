@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib import import_module
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import to_builtins
+from msgspec.json import encode
 from msgspec.structs import fields, replace
 
 from moorage._core.base.fields import FieldRules, SpecMemo
@@ -16,7 +17,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
-from ..apiserver.decode import CLUSTER_SCOPED
+from ..apiserver.decode import CLUSTER_SCOPED, decode
 from ..apiserver.unknown_fields import KARPENTER, LISTS, MAPS, fields_of, struct_of
 from ..model.meta import (
     DNS_LABEL,
@@ -25,7 +26,6 @@ from ..model.meta import (
     SUBDOMAIN,
     Object,
     QuantityLike,
-    Resources,
     Rule,
     Struct,
     in_thousandths,
@@ -33,10 +33,26 @@ from ..model.meta import (
     is_native,
     thousandths,
 )
-from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
+from ..model.pod import Pod, PodSpec, ResourceRequirements
 from ..model.workload import KUEUE, CustomObject
 from ..releases import ALWAYS
-from .field_checks import FieldRule, conditional, field_rules, first_fault
+from .field_checks import (
+    Fault,
+    FieldRule,
+    Json,
+    conditional,
+    duplicate,
+    field_rules,
+    first_fault,
+    forbidden,
+    invalid,
+    not_found,
+    part,
+    parts,
+    quantity,
+    required,
+    unsupported,
+)
 from .field_checks import Rule as StructRule
 
 # ---- gated operators ---------------------------------------------------------------------------------------
@@ -148,155 +164,168 @@ def _syntax_error(name: str) -> str:
 # Rules between the parts of a pod spec (kubernetes v1.36, pkg/apis/core/validation).
 
 _OVERCOMMITTABLE = ("cpu", "memory")
-_OF_PODS = '"cpu", "hugepages-", "memory"'
-_quantity = lru_cache(maxsize=4096)(thousandths)  # the specs of a dump differ, but have few quantities
+_OF_PODS = ("cpu", HUGE_PAGES, "memory")
+_LISTS = ("initContainers", "containers")
 
 
-def check_pod_spec(spec: PodSpec) -> None:
-    """Check the parts of a pod spec against each other.
+@lru_cache(maxsize=4096, typed=True)
+def _amount(raw: QuantityLike | None) -> Quantity | None:
+    """Return a quantity as the API server rounds it; None for what is none. Specs differ more than these."""
+    return None if quantity(raw) is None or raw is None else thousandths(raw)
+
+
+def pod_spec_faults(spec: Json, path: str) -> Iterator[Fault]:
+    """Yield what is wrong between the parts of a pod's spec that scheduling reads.
 
     The parts may lack their defaults; quantities are compared as the API server rounds them.
 
     Parameters
     ----------
-    spec : PodSpec
-        Each field follows its own rules.
-
-    Raises
-    ------
-    InputError
-        Two parts contradict each other.
+    spec : dict
+        Its JSON value. Each field follows its own rules.
     """
-    claims, names, ports = _claims(spec), set[str](), set[str]()
-    for at, container in enumerate(spec.containers):
-        try:
-            _check_container(container, claims, names, ports, spec.host_network)
-        except InputError as error:
-            raise error.located(path=f"containers[{at}]") from None
-    for at, container in enumerate(spec.init_containers):
-        try:  # they run one by one, and share no ports
-            _check_container(container, claims, names, set(), False)
-        except InputError as error:
-            raise error.located(path=f"initContainers[{at}]") from None
-    _check_names_in_spec("overhead.limits", spec.overhead)  # as the API server writes it
-    if spec.resources is not None:
-        _check_pod_level(spec, spec.resources)
-    spreading: dict[tuple[str, str], int] = {}
-    for at, constraint in enumerate(spec.topology_spread_constraints):
-        key = constraint.topology_key, constraint.when_unsatisfiable
-        if key in spreading:
-            path = f"topologySpreadConstraints[{spreading[key]}].{{topologyKey, whenUnsatisfiable}}"
-            _duplicate(f"{{{key[0]}, {key[1]}}}", path)
-        spreading[key] = at
+    yield from name_faults(spec, path)
+    for name in _LISTS:
+        for at, container in enumerate(parts(spec, name)):
+            if resources := part(container, "resources"):
+                field = f"{path}.{name}[{at}].resources"
+                yield from unknown_claim_faults(spec, resources, field)
+                yield from resource_faults(resources, field, is_pod=True)
+    yield from pod_level_faults(spec, path, is_pod=True)
 
 
-def _claims(spec: PodSpec) -> Set[str]:
-    """Return the names of a pod's claims."""
-    names: set[str] = set()
-    for at, claim in enumerate(spec.resource_claims):
-        if claim.name in names:
-            _duplicate(claim.name, f"resourceClaims[{at}].name")
-        given = claim.resource_claim_name is not None, claim.resource_claim_template_name is not None
-        if given == (False, False):
-            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            raise InputError(text, path=f"resourceClaims[{at}]")
-        if given == (True, True):
-            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            raise InputError(text, path=f"resourceClaims[{at}]")
-        names.add(claim.name)
-    return names
+def name_faults(spec: Json, path: str) -> Iterator[Fault]:
+    """Yield what is wrong with the names of containers and claims: each pod has one of a name."""
+    after = parts(spec, "initContainers")
+    seen = {container.get("name") for container in parts(spec, "containers")} if after else set()
+    for at, container in enumerate(after):
+        if (name := container.get("name")) and name in seen:
+            yield Fault(f"{path}.initContainers[{at}].name", duplicate(name))
+        seen.add(name)
+    for at, claim in enumerate(parts(spec, "resourceClaims")):
+        given = [claim.get(name) is not None for name in ("resourceClaimName", "resourceClaimTemplateName")]
+        if sum(given) != 1:
+            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            if all(given):
+                why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield Fault(f"{path}.resourceClaims[{at}]", invalid(claim, why))
 
 
-def _check_container(
-    container: Container, claims: Set[str], names: set[str], ports: set[str], host_network: bool
-) -> None:
-    """Check a container, and add its name and host ports to those before it."""
-    if container.name in names:
-        _duplicate(container.name, "name")
-    if container.name:
-        names.add(container.name)
-    for at, port in enumerate(container.ports):
-        if port.host_port:
-            path, key = f"ports[{at}].hostPort", f"{port.protocol or 'TCP'}/{port.host_ip}/{port.host_port}"
-            if key in ports:
-                _duplicate(key, path)
-            ports.add(key)
-            if host_network and port.host_port != port.container_port:
-                text = "must match `containerPort` when `hostNetwork` is true"
-                raise InputError(f"Invalid value: {port.host_port}: {text}", path=path)
-    for at, use in enumerate(container.resources.claims):
-        if use.name not in claims:
-            listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
-            text = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            raise InputError(f'Not found: "{use.name}": {text}', path=f"resources.claims[{at}]")
-    _check_names_in_spec("resources.limits", container.resources.limits)
-    _check_names_in_spec("resources.requests", container.resources.requests)
-    _check_resources(container.resources)
-
-
-def _check_names_in_spec(path: str, amounts: Resources) -> None:
-    """Check the names of resources that a container can have."""
-    for name in amounts:
-        if errors := name_errors(name, "container"):
-            raise InputError(
-                f'Invalid value: "{shorten(name)}": {errors[-1]}', path=f"{path}[{shorten(name)}]"
-            )
-
-
-def _check_resources(resources: ResourceRequirements) -> None:
-    requests, limits = resources.requests, resources.limits
-    for field, amounts in (("limits", limits), ("requests", requests)):
-        for name, raw in amounts.items():
-            if not is_native(name) and _quantity(raw).milli_value() % 1000:
-                _invalid(raw, "must be an integer", f"resources.{field}[{name}]")
-    for name, raw in requests.items():
-        if name not in limits:
-            if not can_exceed(name):
-                text = "Required value: Limit must be set for non overcommitable resources"
-                raise InputError(text, path="resources.limits")
-        elif (limited := limits[name]) != raw:
-            request, limit = _quantity(raw), _quantity(limited)
-            if request > limit or (request < limit and not can_exceed(name)):
-                relation = "less than or equal" if can_exceed(name) else "equal"
-                _invalid(raw, f"must be {relation} to {name} limit of {limit}", "resources.requests")
-
-
-def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
-    """Check pod-level resources; requests that they lack are the sums of the containers'."""
-    for path, amounts in (("limits", resources.limits), ("requests", resources.requests)):
-        for name in amounts:
-            if name not in _OVERCOMMITTABLE and not name.startswith(HUGE_PAGES):
-                text = f'Unsupported value: "{shorten(name)}": supported values: {_OF_PODS}'
-                raise InputError(text, path=f"resources.{path}[{shorten(name)}]")
-    total = _requests_of_containers(spec)
-    sums: Resources = {name: str(total[name]) for name in _OVERCOMMITTABLE if name in total}
-    own = _with_requests(replace(resources, requests=sums | resources.requests))
-    _check_resources(own)
-    for error in pod_level_errors(spec):
-        raise error
-    for at, container in enumerate(spec.containers):
-        for name, raw in container.resources.limits.items():
-            if name in resources.limits and _quantity(raw) > (limit := _quantity(resources.limits[name])):
-                path = f"resources.containers[{at}][{name}].limits"  # as the API server writes it
-                _invalid(raw, f"must be less than or equal to pod limits of {limit}", path)
-
-
-def pod_level_errors(spec: PodSpec) -> Iterator[InputError]:
-    """Yield an error for each request of a pod that is below those of its containers."""
-    if spec.resources is None:
+def unknown_claim_faults(spec: Json, resources: Json, field: str) -> Iterator[Fault]:
+    """Yield the claims that are used, and that the pod lacks."""
+    if not resources.get("claims"):
         return
-    given, total = _with_requests(spec.resources).requests, _requests_of_containers(spec)
-    for name in given:
-        if name in total and total[name] > _quantity(given[name]):
-            text = f"must be greater than or equal to aggregate container requests of {total[name]}"
-            value = shorten(str(given[name]))
-            yield InputError(f'Invalid value: "{value}": {text}', path=f"resources.requests[{name}]")
+    claims = {claim.get("name") for claim in parts(spec, "resourceClaims")}
+    listed = f": {', '.join(sorted(map(str, claims)))}" if claims else " which is empty"
+    for at, claim in enumerate(parts(resources, "claims")):
+        if (name := claim.get("name")) and name not in claims:
+            why = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield Fault(f"{field}.claims[{at}]", f"{not_found(name)}: {why}")
 
 
-def _requests_of_containers(spec: PodSpec) -> Mapping[str, Quantity]:
-    alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)
-    inner = Pod(spec=with_limits_requested(alone))
-    return pod_requests(inner, CONTAINERS_ALONE, resizes=False)
+def resource_faults(resources: Json, path: str, is_pod: bool) -> Iterator[Fault]:
+    """Yield what is wrong with names and amounts of resources; in a pod a limit is the request, too, where
+    that is not given."""
+    limits = part(resources, "limits")
+    requests = (limits if is_pod else {}) | part(resources, "requests")
+    huge = [name for name in (*limits, *requests) if name.startswith(HUGE_PAGES)]
+    if huge and not (limits | requests).keys() & {*_OVERCOMMITTABLE}:
+        yield Fault(path, forbidden("HugePages require cpu or memory"))
+    for which, amounts in (("limits", limits), ("requests", requests)):
+        for name, given in amounts.items():
+            if errors := name_errors(name, "container"):
+                yield Fault(f"{path}.{which}[{name}]", invalid(name, errors[-1]))
+            if name in _OVERCOMMITTABLE and not str(given).startswith("-"):
+                continue  # any amount will do
+            amount, field = _amount(given), f"{path}.{which}[{name}]"
+            if amount is None:
+                continue
+            if amount.sign() < 0:
+                yield Fault(field, invalid(str(amount), "must be greater than or equal to 0"))
+            if not is_native(name) and amount.milli_value() % 1000:
+                yield Fault(field, invalid(str(amount), "must be an integer"))
+            if name in huge:
+                size = quantity(name.removeprefix(HUGE_PAGES))
+                units = 0 if size is None else size.milli_value()
+                if units <= 0 or amount.milli_value() % units:
+                    why = f"{amount} is not positive integer multiple of {name}"
+                    yield Fault(field, invalid(str(amount), why))
+    for name, given in requests.items():
+        if (limited := limits.get(name)) is None and not can_exceed(name):
+            yield Fault(f"{path}.limits", required("Limit must be set for non overcommitable resources"))
+        if limited is None or limited == given:
+            continue
+        request, limit = _amount(given), _amount(limited)
+        if request is None or limit is None or request == limit or (request < limit and can_exceed(name)):
+            continue
+        relation = "less than or equal" if can_exceed(name) else "equal"
+        why = f"must be {relation} to {name} limit of {limit}"
+        yield Fault(f"{path}.requests", invalid(str(request), why))
+
+
+def pod_level_faults(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
+    """Yield what is wrong with requests and limits of a whole pod, against those of its containers, with its
+    overhead, and with ports of the host."""
+    yield from _host_port_faults(spec, path)
+    for name in part(spec, "overhead"):
+        for text in name_errors(name, "container")[-1:]:
+            yield Fault(f"{path}.overhead.limits[{name}]", invalid(name, text))  # as the API server writes it
+    resources, field = part(spec, "resources"), f"{path}.resources"
+    if not resources:
+        return
+    if resources.get("claims"):
+        yield Fault(f"{field}.claims", forbidden("claims may not be set for Resources at pod-level"))
+    yield from unknown_claim_faults(spec, resources, field)
+    for which in ("limits", "requests"):
+        for name in part(resources, which):
+            if not (name.startswith(_OF_PODS) or name_errors(name, "claim")):
+                yield Fault(f"{field}.{which}[{name}]", unsupported(name, _OF_PODS))
+    total = _sums_of_containers(spec)
+    if is_pod:  # requests that it lacks are the sums of the containers'
+        sums = {name: str(total[name]) for name in _OVERCOMMITTABLE if name in total}
+        resources = resources | {"requests": sums | part(resources, "requests")}
+    yield from resource_faults(resources, field, is_pod)
+    for name, given in part(resources, "requests").items():
+        request, needed = _amount(given), total.get(name)
+        if request is not None and needed is not None and needed > request:
+            why = f"must be greater than or equal to aggregate container requests of {needed}"
+            yield Fault(f"{field}.requests[{name}]", invalid(str(request), why))
+    for at, container in enumerate(parts(spec, "containers")):
+        for name, given in part(part(container, "resources"), "limits").items():
+            own, limit = _amount(given), _amount(part(resources, "limits").get(name))
+            if own is not None and limit is not None and own > limit:
+                why = f"must be less than or equal to pod limits of {limit}"
+                yield Fault(f"{field}.containers[{at}][{name}].limits", invalid(str(own), why))
+
+
+def _host_port_faults(spec: Json, path: str) -> Iterator[Fault]:
+    """Ports of the host that stand twice: containers that run one by one share none."""
+    of_pod = set[str]()
+    for listed in _LISTS:
+        for at, container in enumerate(parts(spec, listed)):
+            seen = of_pod if listed == "containers" else set[str]()
+            for index, port in enumerate(parts(container, "ports")):
+                if not (number := port.get("hostPort")):
+                    continue
+                field = f"{path}.{listed}[{at}].ports[{index}].hostPort"
+                key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
+                if key in seen:
+                    yield Fault(field, duplicate(key))
+                seen.add(key)
+                is_shared = seen is of_pod and spec.get("hostNetwork") is True
+                if is_shared and number != port.get("containerPort"):
+                    why = "must match `containerPort` when `hostNetwork` is true"
+                    yield Fault(field, invalid(number, why))
+
+
+def _sums_of_containers(spec: Json) -> Mapping[str, Quantity]:
+    """Return what the containers of a pod request; what cannot be summed is told at its place."""
+    bare = {name: spec[name] for name in _LISTS if spec.get(name)}
+    try:
+        alone = with_limits_requested(decode(encode(bare), PodSpec))
+        return pod_requests(Pod(spec=alone), CONTAINERS_ALONE, resizes=False)
+    except (InputError, ValueError):
+        return {}
 
 
 def with_limits_requested(spec: PodSpec) -> PodSpec:
@@ -311,14 +340,6 @@ def with_limits_requested(spec: PodSpec) -> PodSpec:
 def _with_requests(resources: ResourceRequirements) -> ResourceRequirements:
     """Default requests to limits, and round them up as the API server does before it adds them."""
     return replace(resources, requests=in_thousandths(resources.limits | resources.requests))
-
-
-def _invalid(raw: QuantityLike, text: str, path: str) -> NoReturn:
-    raise InputError(f'Invalid value: "{_quantity(raw)}": {text}', path=path)
-
-
-def _duplicate(value: str, path: str) -> NoReturn:
-    raise InputError(f'Duplicate value: "{shorten(value)}"', path=path)
 
 
 # ---- validate object ---------------------------------------------------------------------------------------
@@ -385,7 +406,7 @@ def _check(name: str, value: object) -> None:
     """Check a struct of a name, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
         _rules(type(value), name).check(value)
-        if name in _BETWEEN:
+        if name in _BETWEEN and not isinstance(value, PodSpec):
             _check_between(name, value)
         if type(value).check is not Struct.check:
             value.check()
@@ -400,7 +421,12 @@ def _check(name: str, value: object) -> None:
 _BETWEEN = dict.fromkeys(
     (
         *(f"core.v1.{struct}" for struct in ("NodeSelectorTerm", "PodAffinityTerm", "Toleration")),
-        *("core.v1.TopologySpreadConstraint", "meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"),
+        *(
+            "core.v1.PodSpec",
+            "core.v1.TopologySpreadConstraint",
+            "meta.v1.LabelSelector",
+            "meta.v1.LabelSelectorRequirement",
+        ),
     ),
     "scheduling_rules",
 )
@@ -428,7 +454,10 @@ def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
     if _valid_specs.get(spec) is None:
         _check(_COMMON["PodSpec"], spec)
-        check_pod_spec(spec)
+        for fault in pod_spec_faults(to_builtins(spec), ""):
+            raise InputError(fault.text, path=fault.field.lstrip("."))
+        if spec.topology_spread_constraints:
+            _check_between(_COMMON["PodSpec"], spec)
         _valid_specs.put(spec, True)
 
 

@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
-from moorage.errors import InputError
 
-from ...apiserver.decode import decode
-from ...go_texts import go_json
-from ...model.meta import is_native
-from ...model.pod import Pod, PodSpec
 from ..field_checks import (
     GATED,
     HEADER,
@@ -45,10 +37,9 @@ from ..field_checks import (
     wrong,
     wrong_choice,
 )
-from ..validate_object import can_exceed, name_errors, with_limits_requested
+from ..validate_object import name_faults, pod_level_faults, resource_faults, unknown_claim_faults
 
 _LISTS = ("initContainers", "containers")
-_HUGE = "hugepages-"
 _GRACE = 30
 ALWAYS = "Always"
 
@@ -131,9 +122,9 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.ephemeralContainers", forbidden(why))
         yield from _ephemeral_errors(spec, path)
     yield from _volume_list_errors(spec, path)
-    yield from _name_errors(spec, path)
+    yield from name_faults(spec, path)
     yield from _container_errors(spec, path, root)
-    yield from _pod_level_errors(spec, path, root.get("kind") == "Pod")
+    yield from pod_level_faults(spec, path, root.get("kind") == "Pod")
     yield from _dns_errors(spec, path)
     yield from _host_errors(spec, path)
     yield from _system_errors(spec, path)
@@ -175,86 +166,6 @@ def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
         for name in _NOT_EPHEMERAL:
             if container.get(name):
                 yield Fault(f"{field}.{name}", forbidden(_NO_FIELD))
-
-
-def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
-    """Names of containers and claims: each pod has one of a name."""
-    seen = {container.get("name") for container in parts(spec, "containers")}
-    for at, container in enumerate(parts(spec, "initContainers")):
-        if (name := container.get("name")) and name in seen:
-            yield Fault(f"{path}.initContainers[{at}].name", duplicate(name))
-        seen.add(name)
-    for at, claim in enumerate(parts(spec, "resourceClaims")):
-        given = [claim.get(name) is not None for name in ("resourceClaimName", "resourceClaimTemplateName")]
-        if sum(given) != 1:
-            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            if all(given):
-                why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield Fault(f"{path}.resourceClaims[{at}]", invalid(claim, why))
-
-
-_WHOLE = ("cpu", "memory", _HUGE)
-
-
-def _pod_level_errors(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
-    """Requests and limits of a whole pod, against those of its containers; ports of the host."""
-    seen: set[str] = set()
-    for at, container in enumerate(parts(spec, "containers")):
-        for index, port in enumerate(parts(container, "ports")):
-            if not (number := port.get("hostPort")):
-                continue
-            key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
-            if key in seen:
-                yield Fault(f"{path}.containers[{at}].ports[{index}].hostPort", duplicate(key))
-            seen.add(key)
-            if spec.get("hostNetwork") is True and number != port.get("containerPort"):
-                why = "must match `containerPort` when `hostNetwork` is true"
-                yield Fault(f"{path}.containers[{at}].ports[{index}].hostPort", invalid(number, why))
-    resources, field = part(spec, "resources"), f"{path}.resources"
-    if not resources:
-        return
-    names = ", ".join(go_json(name) for name in ("cpu", _HUGE, "memory"))
-    if resources.get("claims"):
-        yield Fault(f"{field}.claims", forbidden("claims may not be set for Resources at pod-level"))
-    yield from _unknown_claim_errors(spec, resources, field)
-    for which in ("limits", "requests"):
-        for name in part(resources, which):
-            if not (name.startswith(_WHOLE) or name_errors(name, "claim")):
-                text = f"Unsupported value: {go_json(name)}: supported values: {names}"
-                yield Fault(f"{field}.{which}[{name}]", text)
-    yield from _resource_errors({"resources": resources | {"claims": None}}, path, is_pod)
-    yield from _sum_errors(spec, resources, path)
-
-
-def _unknown_claim_errors(spec: Json, resources: Json, field: str) -> Iterator[Fault]:
-    """Claims that are used, and that the pod lacks."""
-    claims = {claim.get("name") for claim in parts(spec, "resourceClaims")}
-    listed = f": {', '.join(sorted(map(str, claims)))}" if claims else " which is empty"
-    for at, claim in enumerate(parts(resources, "claims")):
-        if (name := claim.get("name")) and name not in claims:
-            why = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            yield Fault(f"{field}.claims[{at}]", f"{not_found(name)}: {why}")
-
-
-def _sum_errors(spec: Json, resources: Json, path: str) -> Iterator[Fault]:
-    """Requests of a pod that are less than those of its containers, limits of containers above its own."""
-    bare = {name: spec[name] for name in _LISTS if spec.get(name)}
-    try:
-        alone = with_limits_requested(decode(msgspec.json.encode(bare), PodSpec))
-        total = pod_requests(Pod(spec=alone), CONTAINERS_ALONE, resizes=False)
-    except (InputError, ValueError):
-        return  # what cannot be summed is told at its place
-    for name, given in part(resources, "requests").items():
-        request, needed = quantity(given), total.get(name)
-        if request is not None and needed is not None and needed > request:
-            why = f"must be greater than or equal to aggregate container requests of {needed}"
-            yield Fault(f"{path}.resources.requests[{name}]", invalid(str(request), why))
-    for at, container in enumerate(parts(spec, "containers")):
-        for name, given in part(part(container, "resources"), "limits").items():
-            own, limit = quantity(given), quantity(part(resources, "limits").get(name))
-            if own is not None and limit is not None and own > limit:
-                field = f"{path}.resources.containers[{at}][{name}].limits"  # as the API server writes it
-                yield Fault(field, invalid(str(own), f"must be less than or equal to pod limits of {limit}"))
 
 
 def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -390,8 +301,9 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             yield from _mount_errors(container, volumes, field)
             yield from _resize_errors(container, restarts, field)
             yield from _claim_errors(container, field)
-            yield from _unknown_claim_errors(spec, part(container, "resources"), f"{field}.resources")
-            yield from _resource_errors(container, field, root.get("kind") == "Pod")
+            resources, at_field = part(container, "resources"), f"{field}.resources"
+            yield from unknown_claim_faults(spec, resources, at_field)
+            yield from resource_faults(resources, at_field, root.get("kind") == "Pod")
             yield from _privilege_errors(container, spec, field)
             if name == "initContainers" and own != ALWAYS:
                 for part_name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
@@ -532,41 +444,6 @@ def _claim_errors(container: Json, field: str) -> Iterator[Fault]:
             shown = f"{name}/{request}" if request else name
             yield Fault(f"{field}.resources.claims[{at}]", duplicate(shown))
         seen.add((name, request))
-
-
-def _resource_errors(container: Json, field: str, is_pod: bool) -> Iterator[Fault]:
-    """Names and amounts of resources; in a pod a limit is the request, too, where that is not given."""
-    resources, path = part(container, "resources"), f"{field}.resources"
-    limits = part(resources, "limits")
-    requests = (limits if is_pod else {}) | part(resources, "requests")
-    names = limits | requests
-    huge = {name for name in names if name.startswith(_HUGE)}
-    if huge and not names.keys() & {"cpu", "memory"}:
-        yield Fault(path, forbidden("HugePages require cpu or memory"))
-    for which, amounts in (("limits", limits), ("requests", requests)):
-        for name, given in amounts.items():
-            at, amount = f"{path}.{which}[{name}]", quantity(given)
-            yield from (Fault(at, invalid(name, text)) for text in name_errors(name, "container")[-1:])
-            if amount is None:
-                continue
-            yield from wrong("notNegative", given, at)
-            if not is_native(name) and amount.milli_value() % 1000:
-                yield Fault(at, invalid(str(amount), "must be an integer"))
-            if name in huge:
-                size = quantity(name.removeprefix(_HUGE))
-                units = 0 if size is None else size.milli_value()
-                if units <= 0 or amount.milli_value() % units:
-                    why = f"{amount} is not positive integer multiple of {name}"
-                    yield Fault(at, invalid(str(amount), why))
-    for name, given in requests.items():
-        request, limit = quantity(given), quantity(limits.get(name))
-        if limit is None and not can_exceed(name):
-            yield Fault(f"{path}.limits", required("Limit must be set for non overcommitable resources"))
-        if request is None or limit is None or request == limit or (request < limit and can_exceed(name)):
-            continue
-        relation = "less than or equal" if can_exceed(name) else "equal"
-        why = f"must be {relation} to {name} limit of {limit}"
-        yield Fault(f"{path}.requests", invalid(str(request), why))
 
 
 def _privilege_errors(container: Json, spec: Json, field: str) -> Iterator[Fault]:

@@ -19,6 +19,13 @@ export const link = (text, onclick) => element("button", {type: "button", class:
 
 export const count = (amount, one, several) => `${amount.toLocaleString("en")} ${amount === 1 ? one : several ?? `${one}s`}`;
 
+// Change the children of a box; what has the focus in it keeps it, if it is still there by its text.
+export function keepingFocus(box, change) {
+  const focused = box.contains(document.activeElement) ? document.activeElement : null, text = focused?.textContent;
+  change();
+  if (focused && !focused.isConnected) [...box.querySelectorAll("button, [tabindex]")].find((one) => one.textContent === text)?.focus();
+}
+
 // Tell a screen reader.
 export function announce(text) {
   byId("live").textContent = "";

@@ -2,11 +2,12 @@
 import {nodeDetails, priceText, Squares} from "./squares.js";
 import {pageParts, show, showState, targetOf} from "./answers.js";
 import {ChangeForm, changesOf} from "./change.js";
-import {announce, byId, count, element, link, scrolled, table, theme} from "./dom.js";
+import {announce, byId, count, element, keepingFocus, link, scrolled, table, theme} from "./dom.js";
+import {showTotals} from "./history.js";
 import {ask, askJson, hashOf, Refusal, questionOf, sameQuestion, token} from "./twin.js";
 
-const STATE_SECONDS = 5, NAMES = 3;
-let nodes = [], overview = null, asked = null, running = null, before = null, changed = null;
+const STATE_SECONDS = 5, READ_SECONDS = 15, NAMES = 3;
+let nodes = [], overview = null, asked = null, running = null, before = null, changed = null, readAt = 0;
 
 // ---- the address says what is asked -------------------------------------------------------------------------
 // Ask a question: it becomes the address of the page, so that "back" and links work.
@@ -106,10 +107,10 @@ function opensOf(question) {
 const explain = (target) => open({path: "explain", query: [["target", target]], body: ""});
 
 // A node is known already, on the side of a change that is shown; all of its workloads, and what would come of it, are asked.
-async function showNode(question) {
+async function showNode(question, isAgain = false) {
   const {name, workloads} = Object.fromEntries(question.query);
-  let node = squares.shown(name), told = overview;
   if (!overview) return showState(name, [], []);
+  let node = squares.shown(name), told = {...overview, command: `${overview.command} --selector=${name}`};
   if (!node) return refused(new Refusal(404, `the cluster has no node ${name}`), question);
   if (workloads) {
     const {query, body} = squares.side === "after" ? changed : {query: [], body: ""};
@@ -131,11 +132,12 @@ async function showNode(question) {
   const more = workloads || node.holders.length < NAMES ? [] : [act("All its workloads", () => open({path: "node", query: [["name", name], ["workloads", "all"]], body: ""}))];
   const side = squares.after ? [element("p", {class: "note"}, `As it is ${squares.side} the change.`)] : [];
   show(question, told, {headline: name, parts: [...side, actions, ...details, ...more]}, {open, close});
-  focusAnswer(`${name}, node`);
+  if (!isAgain) focusAnswer(`${name}, node`);
 }
 
 // ---- the cluster --------------------------------------------------------------------------------------------
-async function readCluster(query = []) {
+async function readCluster(query = [], isAgain = false) {
+  readAt = Date.now();
   byId("nodes").setAttribute("aria-busy", "true");
   byId("waiting").setAttribute("aria-busy", "true");
   byId("problem").textContent = "";
@@ -145,7 +147,7 @@ async function readCluster(query = []) {
     squares.set(nodes);
     suggest();
     byId("nodes").setAttribute("aria-busy", "false");
-    if (asked?.path === "node") showNode(asked);
+    if (asked?.path === "node") showNode(asked, isAgain);
     const waiting = await askJson({path: "check"});
     showWaiting(waiting);
   } catch (error) {
@@ -174,13 +176,14 @@ function showWaiting({document: found, command}) {
   suggest(found.findings);
   const row = (one) => [
     link(one.workload, () => explain(targetOf(one.namespace, one.workload))),
-    one.rejections.map(({nodes: many, reasons}) => `${reasons.join(", ")} (${count(many, "node")})`).join("; ") || one.reason,
+    one.reason,
     element("ul", {class: "names"}, one.names.slice(0, NAMES).map((name) => element("li", {}, link(name, () => explain(`${one.namespace}/${name}`)))),
       one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null),
     String(one.names.length), one.status, one.namespace];
   const made = waits ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "why", "names", "pods", "status", "namespace"], found.findings, row, [3]))]
     : [element("p", {}, "None.")];
-  byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command)));
+  keepingFocus(byId("findings"), () => byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command))));
+  showTotals(nodes, waits);
 }
 
 // Ask every few seconds how old the state is, and whether it has changed.
@@ -190,6 +193,7 @@ async function watchState() {
       const {document: state} = await askJson({path: "state"});
       byId("state").textContent = stateText(state);
       if (!state.resourceVersions) return; // files are read for each question
+      if (isNews(state) && !squares.after && Date.now() - readAt > READ_SECONDS * 1000) await readCluster([], true);
       if (byId("problem").dataset.of === "state") byId("problem").textContent = "";
     } catch (error) {
       byId("problem").textContent = error.message;
@@ -199,14 +203,21 @@ async function watchState() {
   setTimeout(watchState, STATE_SECONDS * 1000);
 }
 
+// Which kinds have changed since the nodes were read.
+function changedKinds(state) {
+  const seen = new Map(overview.versions.split(" ").map((text) => text.split("=")));
+  return Object.entries(state.resourceVersions).filter(([kind, at]) => at && at !== seen.get(kind)).map(([kind]) => kind);
+}
+
+const isNews = (state) => changedKinds(state).length > 0;
+
 function stateText(state) {
   if (!state.resourceVersions) return "Of files, which are read for each question.";
-  const seen = new Map(overview.versions.split(" ").map((text) => text.split("=")));
-  const changed = Object.entries(state.resourceVersions).filter(([kind, at]) => at && at !== seen.get(kind)).map(([kind]) => kind);
+  const changed = changedKinds(state), age = Math.round((Date.now() - readAt) / 1000);
   const unreadable = Object.entries(state.unreadable).map(([kind, why]) => `${kind} cannot be read now: ${why}.`);
   const leftOut = state.leftOut.length ? `May not be listed: ${state.leftOut.join(", ")}.` : "";
-  const news = changed.length ? `${changed.join(", ")} changed since this page read the cluster; Refresh shows it.` : "";
-  return [`The twin heard of the cluster ${state.stalenessSeconds.toFixed(1)} s ago.`, ...unreadable, leftOut, news].filter(Boolean).join(" ");
+  const news = changed.length ? `${changed.join(", ")} changed since; ${squares.after ? "Refresh shows it" : "the page reads it again by itself"}.` : "";
+  return [`The twin heard of the cluster ${state.stalenessSeconds.toFixed(1)} s ago; this page read it ${age} s ago.`, ...unreadable, leftOut, news].filter(Boolean).join(" ");
 }
 
 function wantsToken(error) {

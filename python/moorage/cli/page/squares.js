@@ -1,6 +1,7 @@
 // Nodes as squares by zone and pool, and as a table.
-import {byId, count, element, link, scrolled, table} from "./dom.js";
+import {byId, count, element, keepingFocus, link, scrolled, table} from "./dom.js";
 
+const MOST_SQUARES = 400; // with more, groups are shown by their sums, and open
 const SIZES = [[60, 26], [400, 18], [2000, 13], [Infinity, 10]];
 const BYTES = /^(memory|ephemeral-storage|hugepages-)/;
 
@@ -34,6 +35,7 @@ export class Squares {
     this.after = null;
     this.side = "before";
     this.current = "";
+    this.opened = new Set();
     this.map = byId("map");
     this.buttons = [];
     for (const [id, event] of [["grouping", "change"], ["search", "input"]]) byId(id).addEventListener(event, () => this.draw());
@@ -101,13 +103,16 @@ export class Squares {
     const size = SIZES.find(([most]) => this.nodes.size <= most)[1];
     this.map.style.setProperty("--size", `${size}px`);
     const names = [...groups.keys()].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
+    const isFolded = this.nodes.size > MOST_SQUARES && names.length > 1, hadFocus = this.map.contains(document.activeElement);
     this.buttons = [];
+    this.groups = groups;
     this.map.replaceChildren(...names.map((name, at) => {
       const members = groups.get(name), squares = members.map(square);
       this.buttons.push(...squares);
       const columns = names.length === 1 ? members.length : Math.max(6, Math.ceil(Math.sqrt(1.6 * members.length)));
-      const made = element("div", {class: "group", role: "group", "aria-labelledby": `group-${at}`},
-        element("p", {id: `group-${at}`}, `${name}: ${count(members.length, "node")}`), element("div", {class: "squares"}, squares));
+      const made = element(isFolded ? "details" : "div", {class: "group", role: "group", "aria-labelledby": `group-${at}`, open: this.opened.has(name)},
+        element(isFolded ? "summary" : "p", {id: `group-${at}`, "data-group": name}), element("div", {class: "squares"}, squares));
+      made.addEventListener("toggle", () => made.open ? this.opened.add(name) : this.opened.delete(name));
       made.style.setProperty("--columns", columns);
       return made;
     }));
@@ -115,6 +120,7 @@ export class Squares {
     this.inTabs = this.buttons[this.positions.get(this.current) ?? 0];
     if (this.inTabs) this.inTabs.tabIndex = 0;
     this.paint();
+    if (hadFocus) this.inTabs?.focus();
   }
 
   // Colour and name the squares.
@@ -126,8 +132,22 @@ export class Squares {
       button.className = isGone ? "gone" : `${shade(percent(node, resource))}${node.schedulable ? "" : " cordoned"}${differs ? " differs" : ""}`;
       button.setAttribute("aria-label", this.text(node.name, resource));
     }
+    for (const label of this.map.querySelectorAll("[data-group]")) label.replaceChildren(...this.sums(label, resource));
     byId("readout").textContent = this.summary(resource);
-    this.tabulate();
+    keepingFocus(byId("as-table"), () => this.tabulate());
+  }
+
+  // What there is to say about a group; of one that is folded, what is requested and the fullest node, too.
+  sums(label, resource) {
+    const nodes = this.groups.get(label.dataset.group).map((name) => this.nodes.get(name)[0]), text = `${label.dataset.group}: ${count(nodes.length, "node")}`;
+    if (label.tagName !== "SUMMARY") return [text];
+    const worst = nodes.reduce((one, other) => (percent(other, resource) ?? -1) > (percent(one, resource) ?? -1) ? other : one);
+    return [element("span", {class: `swatch ${shade(percent(worst, resource))}`}), `${text}; ${resource} ${shareText(this.use(nodes, resource))}; the fullest, ${worst.name}, ${shareText(percent(worst, resource))}`];
+  }
+
+  use(nodes, resource) {
+    const sum = (kind) => nodes.reduce((total, node) => total + (node[kind][resource] ?? 0), 0);
+    return percent({allocatable: {[resource]: sum("allocatable")}, requested: {[resource]: sum("requested")}}, resource);
   }
 
   text(name, resource) {
@@ -140,10 +160,7 @@ export class Squares {
 
   summary(resource) {
     if (byId("search").value) return `${this.nodes.size} of ${count(this.pairs().length, "node")}`;
-    const use = (nodes) => {
-      const sum = (kind) => nodes.reduce((total, node) => total + (node[kind][resource] ?? 0), 0);
-      return percent({allocatable: {[resource]: sum("allocatable")}, requested: {[resource]: sum("requested")}}, resource);
-    };
+    const use = (nodes) => this.use(nodes, resource);
     const now = `${count(this.before.length, "node")}, ${resource} ${shareText(use(this.before))}`;
     if (!this.after) return `${now} requested`;
     const after = [...this.after.values()];
@@ -175,6 +192,7 @@ export class Squares {
       ArrowDown: () => this.vertical(every, at, 1), ArrowUp: () => this.vertical(every, at, -1), Enter: () => this.find(square, (node) => this.open(node)), " ": () => this.find(square, (node) => this.open(node))}[event.key]?.();
     if (next === undefined && !event.key.startsWith("Arrow")) return;
     event.preventDefault();
+    next?.closest("details")?.setAttribute("open", "");
     next?.focus();
   }
 
@@ -198,12 +216,18 @@ export class Squares {
     const resource = byId("resource").value;
     const row = ([node, before, after]) => {
       const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
-      return [link(node.name, () => this.open(node)), node.zone, node.pool, node.type, node.price?.toFixed(3) ?? "", ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
+      return [link(node.name, () => this.open(node)), node.zone, node.pool, node.type, node.price?.toFixed(3) ?? "", ...use, amount(resource, node.allocatable[resource] ?? 0), age(node), node.schedulable ? "" : "yes"];
     };
     const fullest = (one) => percent(one[0], resource) ?? -1, rows = [...this.nodes.values()].sort((one, other) => fullest(other) - fullest(one));
     const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
-    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", "type", "$/h", ...uses, "allocatable", "cordoned"], rows, row)));
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", "type", "$/h", ...uses, "allocatable", "age", "cordoned"], rows, row)));
   }
+}
+
+// How old a node is; "" where that is not known.
+function age(node) {
+  const hours = (Date.now() - Date.parse(node.created)) / 3_600_000;
+  return Number.isNaN(hours) ? "" : hours < 48 ? `${Math.floor(hours)} h` : `${Math.floor(hours / 24)} d`;
 }
 
 // A square. Thousands of buttons cost several times as much.
@@ -232,7 +256,7 @@ export function nodeDetails(node, explain) {
     Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")];
   const largest = Object.entries(node.largest).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
   return [
-    element("p", {}, [place(node), node.type === node.pool ? "" : node.type, priceText([node]), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
+    element("p", {}, [place(node), node.type === node.pool ? "" : node.type, priceText([node]), node.schedulable ? "" : "cordoned", age(node) && `${age(node)} old`, node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
     element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
     scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "requested share", ...(node.use ? ["in use"] : [])], resourcesOf([node]), (name) => room(name).slice(0, node.use ? 6 : 5), [1, 2, 3, 4, 5])),
     node.holders.length ? scrolled("Workloads", ...table("Workloads, those that hold most first", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),

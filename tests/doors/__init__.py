@@ -2,5 +2,4 @@
 
 A door forwards names and has no logic. Above each block of imports a comment says why tests need them. A test
 imports from `moorage`, a package directly below it, or from here; `test_doors.py` refuses deeper imports.
-`python -m tests.doors.rewrite_imports` has them all go through the doors; it goes when the rooms have moved.
 """

@@ -402,12 +402,12 @@ from moorage.engine.scheduler import group_batch as group_batch
 
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
 from moorage.engine.scheduler import loop as loop
-
-# Single cycles are replaced by errors, to see that they are not needed.
-from moorage.engine.scheduler import place as place
 from moorage.engine.scheduler import schedule_pods as schedule_pods
 from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
 from moorage.engine.scheduler import scheduler_state as scheduler_state
+
+# Single cycles are replaced by errors, to see that they are not needed.
+from moorage.engine.scheduler.cycle import cycle as cycle
 
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.
 from moorage.engine.scheduler.cycle.binding_cycle import Started as Started

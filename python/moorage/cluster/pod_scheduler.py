@@ -25,7 +25,6 @@ from moorage.controllers.pod_times import PodTimes
 from moorage.controllers.sleeping_controllers import ControlledCluster, SleepingControllers
 from moorage.engine import scheduler as placing
 from moorage.engine.cache import SchedulerCache, Transaction
-from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import default_profile, read_configuration
 from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
@@ -54,6 +53,7 @@ from .given_objects import group_like, pod_of, pods_of, time_of
 
 if TYPE_CHECKING:
     from moorage.controllers import ClusterControllers
+    from moorage.engine.framework.group_index import PodGroups
     from moorage.engine.scheduler.schedule_pods import Preemption
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
 

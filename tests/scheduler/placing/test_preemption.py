@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pinned
 from tests.doors.answers import examine_preemption
-from tests.doors.engine import place, schedule_one
+from tests.doors.engine import cycle, schedule_one
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import node, pod, port
 from tests.scheduler.make import events, scheduler_with
@@ -109,7 +109,7 @@ def test_a_run_without_anybody_to_evict_stays_in_the_core(monkeypatch: pytest.Mo
     """Pending pods of lower priority are nobody to evict."""
     pods = [high(f"p{at}", cpu=3) for at in range(3)] + [low("v", on="", cpu=2)]
     one = small(*pods)
-    monkeypatch.setattr(place, "schedule_pod", AssertionError)
+    monkeypatch.setattr(cycle, "schedule_pod", AssertionError)
     result = one.run()
     assert result.placements == {"default/p0": "a"}
     first, second = (result.unschedulable[f"default/p{at}"] for at in (1, 2))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.errors import ConfigurationError, InputError, shorten
 
-from .configuration import KubeSchedulerConfiguration, profile_plugins
+from . import configuration as read_by
 from .configuration.go_structs import write
 from .configuration.types import Part
 from .handle import FrameworkHandle
@@ -108,7 +108,7 @@ def installed_plugins(points: Iterable[EntryPoint] | None = None) -> Registry:
 
 
 def make_profiles(
-    configuration: KubeSchedulerConfiguration,
+    configuration: read_by.KubeSchedulerConfiguration,
     registry: Registry,
     handles: Sequence[FrameworkHandle | None] = (),
 ) -> list[Profile]:
@@ -128,13 +128,13 @@ def make_profiles(
     """
     if not configuration.profiles:
         raise ConfigurationError("new", "at least one profile is required")
-    named = profile_plugins.enabled_plugins(configuration)
+    named = read_by.profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
     instances = [
         _make(registry, args, config.scheduler_name or "", handle) for config, args, handle in all_of
     ]
     every = {name: plugin for by_name in instances for name, plugin in by_name.items()}
-    points = profile_plugins.build_profiles(configuration, every, registry)
+    points = read_by.profile_plugins.build_profiles(configuration, every, registry)
     percentage = configuration.percentage_of_placements_to_score or 0
     return [_profile(plugins, config, percentage) for plugins, config in zip(points, instances, strict=True)]
 
@@ -157,7 +157,7 @@ def _make(
 
 
 def _profile(
-    plugins: profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin], percentage: int
+    plugins: read_by.profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin], percentage: int
 ) -> Profile:
     """Return a profile; `percentage` of placements to score is that of the scheduler."""
     own = plugins.percentage_of_placements_to_score
@@ -208,8 +208,8 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
             raise InputError("scheduler name is needed")
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
-        if why := profile_plugins.queue_sort_error(name, _sorter(profile), first):
-            raise InputError(why)
+        if (sorter := _sorter(profile)) != first:
+            raise InputError(read_by.profile_plugins.queue_sort_error(name, sorter, first))
         if name in names:
             raise InputError(f'duplicate profile with scheduler name "{name}"')
         names.add(name)

@@ -28,7 +28,6 @@ from moorage.store.deletion import timestamp
 
 from .. import devices as dra
 from .. import volume as storage
-from ..framework.group_index import PodGroups
 from ..framework.in_tree_plugins import (
     UNSIGNED,
     Attachment,
@@ -589,7 +588,7 @@ class DynamicResources(
         consumers, handle, key = self.devices.consumers, self.required_handle(), group_of(pod)
         if not consumers.are_groups or pod.spec.scheduling_group is None or key is None:
             return None
-        if handle.shared(PodGroups).scheduled(key)[0]:
+        if handle.shared(fwk.group_index.PodGroups).scheduled(key)[0]:
             return None
         try:
             group = consumers.group_of(pod)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,12 @@ from ..framework.events import (
     on,
     queue_if,
 )
-from ..framework.group_index import PodGroups
 from ..framework.in_tree_plugins import UnitPlugin, gates_by_group, gates_only_with
 from ..queue.scheduling_queue import by_priority
+
+if TYPE_CHECKING:
+    from ..framework.group_index import PodGroups
+
 
 # ---- gang scheduling ---------------------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
     @property
     def _groups(self) -> PodGroups:
-        return self.required_handle().shared(PodGroups)
+        return self.required_handle().shared(fwk.group_index.PodGroups)
 
     # ---- hints ---------------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from .. import preemption as room
 from ..framework import FrameworkHandle
 from ..framework.events import POD, of_class, on
 from ..framework.in_tree_plugins import CorePostFilter, gates_only_with
-from ..framework.preempt_handle import PreemptHandle
 from ..framework.status import fit_error
 from .running_preemptions import RunningPreemptions
 
@@ -32,7 +31,7 @@ def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
         Seed of the random potential node at which dry runs begin, as upstream's do. With None they begin at
         the first one.
     """
-    handle.make_preempt_handle = PreemptHandle
+    handle.make_preempt_handle = lambda handle: fwk.PreemptHandle(handle)
     if seed is not None:
         handle.preemption_offset = partial(random_offset, seed)
 

@@ -48,6 +48,7 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informer import HandlerFunctions, last_state
 
 from .. import devices as dra
+from .. import framework as fwk
 from .. import volume as storage
 from ..cache import ClusterCache, SchedulerCache
 from ..devices.resource_classes import ResourceClasses
@@ -62,10 +63,10 @@ from ..framework.events import (
     event_resource,
     node_update_events,
 )
-from ..framework.group_index import PodGroups, is_composite
 from ..queue import QueuedPodInfo, SchedulingQueue
 
 if TYPE_CHECKING:
+    from ..framework.group_index import PodGroups
     from ..volume.volumes_in_use import LostUses
 
 
@@ -212,7 +213,7 @@ class TreeHandler:
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """
-        if self.groups.parent(obj) is not None or is_composite(obj.unit):
+        if self.groups.parent(obj) is not None or fwk.group_index.is_composite(obj.unit):
             self.queue.regroup(self.groups.affected(obj))
 
     def on_update(self, old: AnyGroup, new: AnyGroup) -> None:
@@ -375,7 +376,9 @@ class PodHandler:
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
         self._release = handle.release
-        self._counting = handle.shared(PodGroups).counting if queue.groups_pods else nullcontext
+        self._counting = (
+            handle.shared(fwk.group_index.PodGroups).counting if queue.groups_pods else nullcontext
+        )
         self._of_cause = {
             Cause.BOUND: self._on_bound_pods,
             Cause.EVICTED: self._on_evicted_pods,
@@ -671,7 +674,9 @@ def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[
     cache, informers, queue = handle.cache, handle.informers, pods.queue
     if queue.groups_pods:  # before the queue learns of their events
         for kind in GROUPS:
-            informers.informer(kind).add_event_handler(TreeHandler(queue, handle.shared(PodGroups)))
+            informers.informer(kind).add_event_handler(
+                TreeHandler(queue, handle.shared(fwk.group_index.PodGroups))
+            )
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     lost = (
         handle.shared(storage.volumes_in_use.LostUses) if handle.release.replaced_nodes_lose_claims else None

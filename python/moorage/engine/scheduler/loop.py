@@ -27,7 +27,7 @@ from .. import preemption
 from .. import scheduler as room
 from ..framework import NominatingInfo
 from ..queue import Place, QueuedPodInfo
-from .cycle import cycle
+from . import cycle
 from .cycle.binding_cycle import BindingOutcome
 from .cycle.engine import Engine
 from .cycle.results import (
@@ -430,7 +430,7 @@ class Loop:
         if self.is_live or batch.has(CLAIMS):
             for at in failed:
                 if self.is_live or batch.route(at) & CLAIMS:
-                    cycle.report_failure(self.context, engine, infos[at].pod, failures[at])
+                    cycle.cycle.report_failure(self.context, engine, infos[at].pod, failures[at])
 
     def _place_apart(
         self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
@@ -445,7 +445,7 @@ class Loop:
         if self.metrics is not None:
             self.metrics.begin([info])
         context, began = self.context, time.perf_counter()
-        decision = cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
+        decision = cycle.cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
         self.spend(began)
         if decision.node is None:
             self.failed([info], [decision.failure])
@@ -460,7 +460,7 @@ class Loop:
         bindings = self.context.bindings
         if bindings.waiting or bindings.running or bindings.decided:
             now = self.context.cache.clock() if now is None else now
-            for outcome in cycle.resume_binding_cycles(bindings, now):
+            for outcome in cycle.cycle.resume_binding_cycles(bindings, now):
                 self.record(outcome)
 
     def record(self, outcome: BindingOutcome) -> None:

@@ -19,7 +19,7 @@ from moorage.kube.model.pod import Pod
 from ..framework.extension_points import PreFilterRun, StatusError
 from ..framework.run_plugins import Target
 from ..framework.status import CycleState, NodeToStatus, Status
-from .cycle.cycle import run_post_filter, schedule_pod
+from . import cycle as cycles
 from .cycle.diagnosis import Diagnosis
 from .cycle.engine import Engine
 from .cycle.node_search import NO_ROWS
@@ -312,7 +312,9 @@ class Placing(Struct):
         if searched is not None and searched.at == at:
             decision = self._run_post_filter(pod, searched)
         else:
-            decision, _ = schedule_pod(self.engine, pod, self.batch.target(at), context.view_order)
+            decision, _ = cycles.cycle.schedule_pod(
+                self.engine, pod, self.batch.target(at), context.view_order
+            )
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
@@ -329,7 +331,7 @@ class Placing(Struct):
         order, end = self.context.view_order, engine.decider.start
         decision = Decision(None, start, end, evaluated, NO_ROWS, None, order, diagnosis)
         statuses = NodeToStatus(diagnosis.nodes, searched.by_node, True)
-        return run_post_filter(engine, searched.state, pod, decision, statuses)
+        return cycles.cycle.run_post_filter(engine, searched.state, pod, decision, statuses)
 
 
 # ---- routes ------------------------------------------------------------------------------------------------

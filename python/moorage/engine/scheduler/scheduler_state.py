@@ -23,12 +23,12 @@ from moorage.kube.model.resource_claims import DeviceClass
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
+from .. import framework as fwk
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
 from ..devices.resource_classes import ResourceClasses
 from ..framework.configuration import groups_pods
 from ..framework.events import ASSIGNED_POD_DELETE
-from ..framework.group_index import PodGroups
 from ..framework.handle import FrameworkHandle
 from ..framework.in_tree_plugins import NO_RESOURCES
 from ..framework.interface import NominatingInfo
@@ -47,6 +47,7 @@ from .options import ClaimControllers, Drain, Options, Undoable, WorkloadControl
 from .volume_classes import VolumeClasses
 
 if TYPE_CHECKING:
+    from ..framework.group_index import PodGroups
     from .scheduler_metrics import SchedulerMetrics
 
 
@@ -167,7 +168,9 @@ class SchedulerState:
             nominates_gated=gates.release.gated_pods_are_nominated,
         )
         if groups_pods(gates):
-            settings = replace(settings, groups_pods=True, top_of=engines[0].handle.shared(PodGroups).top)
+            settings = replace(
+                settings, groups_pods=True, top_of=engines[0].handle.shared(fwk.group_index.PodGroups).top
+            )
         if configuration is not None:
             settings = replace(
                 settings,
@@ -190,7 +193,7 @@ class SchedulerState:
     @property
     def groups(self) -> PodGroups:
         """The pod groups."""
-        return self.handle.shared(PodGroups)
+        return self.handle.shared(fwk.group_index.PodGroups)
 
     # ---- events and time -----------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ import msgspec
 
 from moorage.errors import InputError, NoManifestError, shorten
 
+from .. import read as room
 from ..apiserver.decode import UNREADABLE, is_json
-from .block_yaml import MAX_DEPTH, UnplacedError, read_block_style, resolve_plain
 from .files import YAML_SUFFIXES, has_suffix
 
 if TYPE_CHECKING:
@@ -58,8 +58,10 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
         `source` and the line.
     """
     try:
-        values: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
-    except UnplacedError:
+        values: Iterable[Any] | None = room.block_yaml.read_block_style(
+            text, room.block_yaml.resolve_plain, room.block_yaml.MAX_DEPTH
+        )
+    except room.block_yaml.UnplacedError:
         values = None
     if values is None:
         from .yaml_events import documents

@@ -15,9 +15,9 @@ from moorage.kube.go_texts import SECOND, go_json
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
 
+from .. import configuration as room
 from ..interface import Plugin
 from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
-from .profile_plugins import missing_points
 from .types import (
     API_VERSION,
     ARGS,
@@ -31,7 +31,6 @@ from .types import (
     PluginSet,
     Typed,
 )
-from .validation import validate
 
 # ---- defaults ----------------------------------------------------------------------------------------------
 # Upstream's defaults for missing fields of a configuration (kube-scheduler v1.36, ``apis/config/v1``).
@@ -240,7 +239,7 @@ def load_configuration(
     except DecodeError as error:
         raise ConfigurationError("load", str(error), source=name, path=error.path) from None
     set_defaults(configuration, in_tree, gates)
-    if wrong := validate(configuration, gates):
+    if wrong := room.validation.validate(configuration, gates):
         raise ConfigurationError("validate", wrong, source=name)
     return configuration
 
@@ -316,7 +315,10 @@ def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeScheduler
         if not (percentage == 100 and gates["TopologyAwareWorkloadScheduling"]):
             strict.append('unknown field "percentageOfPlacementsToScore"')
         obj.percentage_of_placements_to_score = None
-    absent = {name: go_fields(Plugins)[name].attribute for name in missing_points(gates.release)}
+    absent = {
+        name: go_fields(Plugins)[name].attribute
+        for name in room.profile_plugins.missing_points(gates.release)
+    }
     for i, profile in enumerate(obj.profiles or ()):
         plugins = profile.plugins or Plugins()
         if profile.percentage_of_placements_to_score is not None and not is_known:

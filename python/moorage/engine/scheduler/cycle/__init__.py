@@ -1,1 +1,8 @@
-"""The scheduling cycle: engines, results and diagnosis."""
+"""The scheduling cycle: engines, results and diagnosis.
+
+Its modules are imported when they are first used (PEP 562).
+"""
+
+from moorage.lazy import names_at_first_use
+
+__getattr__, __dir__, __all__ = names_at_first_use(__name__, __file__)

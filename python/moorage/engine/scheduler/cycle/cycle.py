@@ -27,11 +27,11 @@ from moorage.errors import CacheError, ExtenderError
 from moorage.kube.model.pod import Pod
 from moorage.store import ApiError
 
+from .. import cycle as room
 from ..scheduler_state import SchedulerState
 from .binding_cycle import BindingCycles, BindingOutcome, Running, Started, Step
 from .diagnosis import Diagnosis
 from .engine import Engine
-from .extended_search import ExtendedSearch, bind_by_extender
 from .node_search import NO_ROWS
 from .results import Decision, Failure, after_binding
 from .status_writes import not_scheduled, patch_pod
@@ -105,7 +105,7 @@ def schedule_pod(engine: Engine, pod: Pod, target: Target, order: Order) -> tupl
     engine.begin_search(state, pod, ran)
     if engine.decides_alone(pod):
         return find_node(engine, state, pod, (ran, scored), order), state
-    search = ExtendedSearch(engine, state, pod, ran, order)
+    search = room.extended_search.ExtendedSearch(engine, state, pod, ran, order)
     decision = search.run()
     statuses = NodeToStatus(nodes, lambda: search.statuses())
     return run_post_filter(engine, state, pod, decision, statuses), state
@@ -329,7 +329,7 @@ def bind(cycles: BindingCycles, started: Started) -> Status | None:
     the binding is then written here."""
     engine, assumed, node = started.engine, started.assumed, started.node
     try:
-        if not bind_by_extender(engine.interested(assumed), assumed, node):
+        if not room.extended_search.bind_by_extender(engine.interested(assumed), assumed, node):
             return engine.framework.run_bind_plugins(started.state, assumed, node)
         store = cycles.store
         if store is not None and not store.get(Pod, assumed.name, assumed.namespace).spec.node_name:

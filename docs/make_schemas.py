@@ -47,6 +47,7 @@ ANSWERS = {
         "moorage.answers.new_nodes:NodesNeededDocument",
         "moorage.answers.node_emptying:EmptyingPlanDocument",
         "moorage.answers.bounds.placement_bound:Bound",
+        "moorage.answers.queues.quota_plan:QuotaPlan",
         "moorage.autoscalers.consolidation_rounds:ConsolidationDocument",
     ],
     "replay": [

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import moorage as mo
-from moorage.kube import Job, Pod, load
+from moorage.kube import Job, Pod, decode_object, load
 
 Json = dict[str, Any]
 VERSION = "kueue.x-k8s.io/v1beta2"
@@ -106,3 +106,12 @@ def test_pods_that_name_a_queue_wait_with_a_gate() -> None:
     assert [*scheduler.run().skipped] == ["default/p"]
     scheduler.change.delete("job/a")
     assert scheduler.run().placements == {"default/p": "n1"}
+
+
+def test_a_replay_lets_in_the_next_job_when_one_goes() -> None:
+    timeline = mo.Timeline(load([NODE, *QUEUES]))
+    for time, name in ((10, "a"), (20, "b")):
+        timeline.apply(time, decode_object(job(name, 3)))
+    timeline.delete(100, "job/a")
+    pods = mo.replay(timeline).pods().to_dict()
+    assert pods["bound"] == [10.0] * 3 + [100.0] * 3

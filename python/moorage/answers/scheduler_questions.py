@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .nodes.device_use import DeviceUse
     from .nodes.node_room import Room
     from .nodes.pod_use import NamespaceUse, WorkloadUse
+    from .queues.quota_plan import QuotaPlan
     from .survival import Survival
     from .template_capacity import Capacity
 
@@ -303,6 +304,20 @@ class Questions:
         from .bounds.placement_bound import bound
 
         return bound(self.scheduler, None if pods is None else pods_of(self.scheduler.client, pods), weights)
+
+    @question
+    def quota_plan(self) -> QuotaPlan:
+        """Return the least quotas of Kueue's queues that would admit all workloads that wait in them, and how
+        many of their pods find nodes then.
+
+        Raises
+        ------
+        InputError
+            There is no LocalQueue.
+        """
+        from .queues.quota_plan import quota_plan
+
+        return quota_plan(self.scheduler, self.needed_queues())
 
     @question
     def drain_plan(
@@ -661,9 +676,23 @@ class Questions:
     @question
     def queues(self) -> QueueController | None:
         """Return what decides which jobs run; None for a cluster without queues of Kueue."""
-        self.scheduler.sync()
         controllers = self.scheduler.controllers
-        return None if controllers is None else controllers.queues
+        queues = None if controllers is None else controllers.find_queues()
+        self.scheduler.sync()
+        return queues
+
+    def needed_queues(self) -> QueueController:
+        """Return what decides which jobs run.
+
+        Raises
+        ------
+        InputError
+            There is no LocalQueue.
+        """
+        if (queues := self.queues()) is None:
+            names = "clusterqueues,localqueues,resourceflavors,cohorts,workloads"
+            raise InputError(f"the input has no LocalQueue; kubectl get -A -o yaml {names} lists them")
+        return queues
 
     def suspended(self) -> list[Suspended]:
         """Return the workloads of other projects that the cluster has and that are suspended still."""

@@ -379,9 +379,8 @@ class ClusterControllers(SavedFields):
         A workload that was looked at because its time had come waits for an event, or for a later time, if
         the round changes nothing. So there are only as many rounds in a row as there are changes.
         """
-        if self.queues is None and (self._changed or self.suspended):
-            kinds = [kind.__name__ for kind in self._client.changed_since(-1)]
-            self.queues = self._queues() if "LocalQueue" in kinds else None
+        if self._changed or self.suspended:
+            self.find_queues()
         if self.queues is not None and self.queues.work():
             return True
         due = self._wake() if self.availability.waiting else []
@@ -420,6 +419,13 @@ class ClusterControllers(SavedFields):
             return True
         self.availability.wait_for_events(due)
         return False
+
+    def find_queues(self) -> QueueController | None:
+        """Return Kueue, if there is a queue that jobs can name."""
+        if self.queues is None:
+            kinds = [kind.__name__ for kind in self._client.changed_since(-1)]
+            self.queues = self._queues() if "LocalQueue" in kinds else None
+        return self.queues
 
     def _queues(self) -> QueueController:
         from .queues.queue_controller import QueueController  # few clusters have Kueue

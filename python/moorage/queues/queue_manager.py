@@ -697,6 +697,7 @@ class Kueue:
         InputError
             The workloads preempt one another without end.
         """
+        self.settle()
         cycles: list[Cycle] = []
         while any(self._pending[name] for name, queue in self.snapshot.queues.items() if not queue.inactive):
             cycle = self.cycle()

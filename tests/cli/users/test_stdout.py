@@ -19,6 +19,7 @@ from moorage import __version__
 SHOP = ["-f", "examples/shop/cluster.yaml"]
 KARPENTER = ["-f", "examples/karpenter/underused/cluster.yaml", "--instance-types"]
 KARPENTER += ["examples/karpenter/instance_types.yaml", "--once"]
+KUEUE = ["-f", "examples/kueue/cluster.yaml", "-f", "examples/kueue/large.yaml"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 NOWHERE = ["--kubeconfig", "no-such-file"]
 COMMANDS = {
@@ -36,6 +37,7 @@ COMMANDS = {
     "plan consolidate": [*KARPENTER, "-o", "json"],
     "plan defragment": [*SHOP, "--nodes", "1", "-o", "json"],
     "plan drain": [*SHOP, "--count", "1", "-o", "json"],
+    "plan quota": [*KUEUE, "-o", "json"],
     "plan nodes": [*SHOP, "--like", "new-a", "-o", "json"],
     "replay": [*TRACE, "-o", "json"],
     "scheduler": NOWHERE,

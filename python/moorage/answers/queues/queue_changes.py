@@ -116,7 +116,7 @@ class _ChangedQueues:
                             nominal = text(quota.name, amount(quota.name, quota.nominal_quota) + lacks)
                             raised[flavor.name, quota.name] = {"nominal_quota": nominal}
                             texts.append(f"{nominal} {quota.name} (now {quota.nominal_quota})")
-                    if raised and self._is_admitted(_changed(queue, raised)):
+                    if raised and self._is_admitted(with_quotas(queue, raised)):
                         where = f"in flavor {flavor.name} of ClusterQueue {queue.name}"
                         yield f"with nominalQuota {', '.join(texts)} {where}"
 
@@ -132,7 +132,7 @@ class _ChangedQueues:
                 if getattr(quota, field) is not None
             }
             for (flavor_name, resource), limit in limits.items():
-                if self._is_admitted(_changed(queue, {(flavor_name, resource): {field: None}})):
+                if self._is_admitted(with_quotas(queue, {(flavor_name, resource): {field: None}})):
                     name = "borrowingLimit" if self._is_of(queue) else "lendingLimit"
                     where = f"in flavor {flavor_name} of ClusterQueue {queue.name}"
                     yield f"without {name} {limit} {resource} {where}"
@@ -141,7 +141,7 @@ class _ChangedQueues:
         return self._queue is not None and queue.name == self._queue.name
 
 
-def _changed(queue: ClusterQueue, fields: Mapping[_Place, Mapping[str, Any]]) -> ClusterQueue:
+def with_quotas(queue: ClusterQueue, fields: Mapping[_Place, Mapping[str, Any]]) -> ClusterQueue:
     """Return a queue with other fields of some quotas."""
     groups = [
         replace(

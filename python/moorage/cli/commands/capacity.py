@@ -334,15 +334,10 @@ def _queue_rows(scheduler: Scheduler, selector: str) -> list[Any]:
     """Return a row for each quota of a queue of Kueue."""
     if selector:
         raise click.UsageError("--by queue shows queues, which have no node labels: leave out -l")
-    if (queues := scheduler.ask.queues()) is None:
-        raise InputError(
-            "the input has no LocalQueue; kubectl get -A -o yaml clusterqueues,localqueues,resourceflavors,"
-            "cohorts,workloads lists them",
-            source="--by",
-        )
     from moorage.answers.queues.queue_use import queue_use
 
-    return queue_use(queues)
+    with located(source="--by"):
+        return queue_use(scheduler.ask.needed_queues())
 
 
 def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:

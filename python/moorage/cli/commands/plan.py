@@ -321,6 +321,20 @@ def bound(**options: Any) -> None:
 
 @plan.command(
     cls=ChangingCommand,
+    examples=("moorage plan quota -f examples/kueue/cluster.yaml -f examples/kueue/large.yaml",),
+)
+@planning_options
+def quota(**options: Any) -> None:
+    """Find the quotas of Kueue's queues that would admit all workloads that wait in them, without a
+    preemption, one after the other as small as possible; and how many of their pods find nodes then.
+
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    """
+    _answer(options, lambda scheduler, *_: scheduler.ask.quota_plan(), "-f")
+
+
+@plan.command(
+    cls=ChangingCommand,
     examples=(
         "moorage plan consolidate -f examples/karpenter/underused/cluster.yaml "
         "--instance-types examples/karpenter/instance_types.yaml",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.answers.bounds.placement_bound import Bound
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan
+from moorage.answers.queues.quota_plan import QuotaPlan
 from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
 from moorage.answers.text_tables import PrintedTable
@@ -126,6 +127,7 @@ TITLES = {
     "NodesNeeded": ("New nodes that pods need", "New nodes"),
     "EmptyingPlan": ("Moves that empty nodes", "Moves"),
     "Consolidation": ("Which nodes Karpenter removes", "Commands"),
+    "QuotaPlan": ("Quotas that admit what waits", "Quotas"),
     "Bound": ("How many pods can be placed at most", "What is the limit"),
 }
 """Of a page and its first table, by the kind of the answer."""
@@ -138,7 +140,7 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
     answer : Tabular
-        A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, or a `Consolidation`.
+        A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, a `QuotaPlan`, or a `Consolidation`.
     """
     kind = type(answer).__name__
     table = columns_table(answer.table(), 12 if form == "csv" else 6)
@@ -184,7 +186,7 @@ def _left_out(answer: Tabular) -> Iterator[str]:
     if isinstance(answer, Bound | NodesNeeded):
         for why, count in (answer.skipped or {}).items():
             yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
-    if isinstance(answer, Consolidation):
+    if isinstance(answer, Consolidation | QuotaPlan):
         yield from answer.remarks()
     if isinstance(answer, Bound):
         for text in answer.relaxed:

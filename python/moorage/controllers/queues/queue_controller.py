@@ -120,7 +120,6 @@ class QueueController(SavedFields):
         if changed:
             self._follow(changed)
             kueue = self._shared.changing()
-            kueue.settle()
             self.cycles += tuple(kueue.run())
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:

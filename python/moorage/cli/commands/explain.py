@@ -315,9 +315,12 @@ def _node_of(setup: SimulationSetup, target: str) -> str:
 
     if (name := node_name(target)) != target:
         return name
-    is_name = "/" not in target and any(node.name == target for node in setup.cluster.nodes)
-    others = (*setup.pods.values(), *setup.cluster.others) if is_name else ()
-    return target if is_name and all(obj.name != target for obj in others) else ""
+    cluster = setup.cluster
+    if "/" in target or all(node.name != target for node in cluster.nodes):
+        return ""
+    others = {obj.name for obj in (*setup.pods.values(), *cluster.others)}
+    others |= {obj.name for obj in cluster.left_out} | {waiting.name for waiting in cluster.suspended}
+    return "" if target in others else target
 
 
 def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[str, Any]) -> int:

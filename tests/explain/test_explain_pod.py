@@ -54,7 +54,7 @@ def test_all_that_a_node_lacks() -> None:
         "label disk=ssd",
         "label rack=r1",
         "host port 10.0.0.9:80/TCP",
-        "1 of 1 pods",
+        "it has 1 of 1 pods",
         "500m more cpu",
         "832Mi more memory",
     ]

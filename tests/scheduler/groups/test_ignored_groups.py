@@ -24,8 +24,8 @@ from tests.scheduler.groups.gang_kit import (
 
 import moorage as mo
 from moorage.cli import main
+from moorage.errors import InputError
 from moorage.kube.releases import DEFAULT_GATES
-from moorage.store import NotFoundError
 
 NEEDS = "scheduled one by one: pod groups need Kubernetes 1.37 or 1.38 and the gate GenericWorkload=true"
 ONE_BY_ONE = f"are ignored, so their pods are {NEEDS}"
@@ -109,7 +109,7 @@ def test_a_group_that_is_placed_by_name_says_if_its_topology_is_ignored(gates: A
     assert result.warnings == [f"1 group has {TOPOLOGIES}"] * texts
     assert len(result.placements) == 2 * texts
     assert world(there, gang("g", 2), feature_gates=gates).schedule_workload("podgroup/g").warnings == []
-    with pytest.raises(NotFoundError, match="other"):
+    with pytest.raises(InputError, match="other"):
         one.schedule_workload("podgroup/default/other")
 
 

@@ -34,9 +34,7 @@ def test_without_the_gate_they_count() -> None:
     assert "1 node(s) didn't match pod topology spread constraints" in message
     asked = one.client.get(Pod, "p", "default")
     texts = [found.text for group in one.ask.explain(asked).groups for found in group.evidence]
-    assert (
-        f"domain {ZONE}=za: 2 with this pod, fewest 0 in {ZONE}=zb (node b: 1 more cpu), maxSkew 1" in texts
-    )
+    assert f"domain {ZONE}=za: 2 with this pod, fewest 0 in zb, maxSkew 1" in texts
     one.client.delete(Pod, "x", "default")  # of revision 1
     one.sync()
     assert [waiting.pod.name for waiting in one.queue.pending_pods().backoff] == ["p"]

@@ -120,6 +120,7 @@ VERBS: dict[str, Callable[[Scheduler], object]] = {
     "examine": lambda one: one.examine(SMALL),
     "explain": lambda one: one.ask.explain("default/big"),
     "explain_node": lambda one: one.ask.explain_node("a"),
+    "queues": lambda one: one.ask.queues(),
     "fail_zone": lambda one: one.change.fail_zone("y"),
     "fork": lambda one: one.fork(),
     "label": lambda one: one.change.label("node/a", "disk=ssd"),

@@ -24,6 +24,7 @@ BASES: dict[str, Json] = {
     "apps/v1/DaemonSet": {"spec": WORKLOAD},
     "batch/v1/Job": {"spec": {"template": {"spec": POD | {"restartPolicy": "Never"}}}},
     "policy/v1/PodDisruptionBudget": {"spec": {"selector": {}}},
+    "scheduling.k8s.io/v1/PriorityClass": {"value": 1},
     "storage.k8s.io/v1/StorageClass": {"provisioner": "p.example.com"},
     "resource.k8s.io/v1/ResourceClaim": {"spec": {"devices": {"requests": [REQUEST]}}},
     "resource.k8s.io/v1/ResourceSlice": {
@@ -33,6 +34,7 @@ BASES: dict[str, Json] = {
 """By version and kind, what an object has that follows all rules."""
 ZONE: Json = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 EQUALS: Json = {"matchExpressions": [{"key": "a", "operator": "Equals", "values": ["b"]}]}
+ALL: Json = {"deviceClassName": "gpu", "allocationMode": "All"}
 BIG: Json = {"resources": {"requests": {"cpu": "2"}}}
 PORTS: Json = {"ports": [{"containerPort": port, "hostPort": 80} for port in (80, 81)]}
 RUNS: Json = {"name": "i", "image": "i"}
@@ -77,6 +79,14 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("batch/v1/Job", "spec.completionMode", "Sorted"),
     ("batch/v1/Job", "spec.backoffLimit", -1),
     ("policy/v1/PodDisruptionBudget", "spec.unhealthyPodEvictionPolicy", "Never"),
+    ("policy/v1/PodDisruptionBudget", "spec", {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}),
+    ("policy/v1/PodDisruptionBudget", "spec.minAvailable", "101%"),
+    ("policy/v1/PodDisruptionBudget", "spec.minAvailable", f"{'9' * 5000}%"),
+    ("policy/v1/PodDisruptionBudget", "spec.maxUnavailable", "x"),
+    ("scheduling.k8s.io/v1/PriorityClass", "value", 1000000001),
+    ("scheduling.k8s.io/v1/PriorityClass", "preemptionPolicy", "Sometimes"),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.count", -1),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly", ALL | {"count": 1}),
     ("storage.k8s.io/v1/StorageClass", "provisioner", ""),
     ("storage.k8s.io/v1/StorageClass", "volumeBindingMode", "Late"),
     ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.deviceClassName", ""),

@@ -418,18 +418,13 @@ def _check(name: str, value: object) -> None:
                 raise error.located(path=f"[{at}]") from None
 
 
-_BETWEEN = dict.fromkeys(
-    (
-        *(f"core.v1.{struct}" for struct in ("NodeSelectorTerm", "PodAffinityTerm", "Toleration")),
-        *(
-            "core.v1.PodSpec",
-            "core.v1.TopologySpreadConstraint",
-            "meta.v1.LabelSelector",
-            "meta.v1.LabelSelectorRequirement",
-        ),
-    ),
-    "scheduling_rules",
-)
+_OF_SCHEDULING = ("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Toleration", "TopologySpreadConstraint")
+_BETWEEN = {
+    **{f"core.v1.{struct}": "scheduling_rules" for struct in _OF_SCHEDULING},
+    **dict.fromkeys(("meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"), "scheduling_rules"),
+    **dict.fromkeys(("policy.v1.PodDisruptionBudgetSpec", "scheduling.v1.PriorityClass"), "workload_rules"),
+    **dict.fromkeys(("resource.v1.DeviceSubRequest", "resource.v1.ExactDeviceRequest"), "validation_rules"),
+}
 """By struct, the module with the rules between fields that objects follow, too."""
 
 

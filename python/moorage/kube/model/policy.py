@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from moorage.errors import InputError
-
 from ..releases import ADMISSION_PLUGINS
 from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, one_of, required
 from .pod import Toleration
@@ -18,14 +16,10 @@ ALWAYS_ALLOW = "AlwaysAllow"
 class PodDisruptionBudgetSpec(Struct, frozen=True):
     """Spec of a disruption budget."""
 
-    min_available: Annotated[Int32 | str | None, int_or_percent()] = None
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
     selector: LabelSelector | None = None
     unhealthy_pod_eviction_policy: str | None = None
-
-    def check(self) -> None:
-        if self.min_available is not None and self.max_unavailable is not None:
-            raise InputError("minAvailable and maxUnavailable cannot be both set")
 
 
 _Count = Annotated[Int32, int_or_percent()]

@@ -99,9 +99,6 @@ class DeviceSubRequest(Struct, frozen=True):
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
     capacity: CapacityRequirements | None = None
 
-    def check(self) -> None:
-        _check_count(self.allocation_mode, self.count)
-
 
 class ExactDeviceRequest(Struct, frozen=True):
     """A request without alternatives."""
@@ -113,16 +110,6 @@ class ExactDeviceRequest(Struct, frozen=True):
     admin_access: bool | None = None
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
     capacity: CapacityRequirements | None = None
-
-    def check(self) -> None:
-        _check_count(self.allocation_mode, self.count)
-
-
-def _check_count(mode: str, count: int) -> None:
-    if mode == ALL and count:
-        raise InputError(f"must not be set with allocationMode {ALL}", path="count")
-    if count < 0:
-        raise InputError(f"Invalid value: {count}: must be greater than zero", path="count")
 
 
 class DeviceRequest(Struct, frozen=True):

@@ -27,7 +27,7 @@ from .meta import (
     percent,
     required,
 )
-from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
+from .pod import PersistentVolumeClaimTemplate, PodSpec
 
 KUEUE = "kueue.x-k8s.io"
 """The API group of Kueue."""
@@ -35,8 +35,6 @@ QUEUE = f"{KUEUE}/queue-name"
 """The label by which a job names its queue."""
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
-
-_MAX_PRIORITY = 1_000_000_000
 
 
 def _number(value: int | str) -> int:
@@ -443,12 +441,7 @@ class PriorityClass(Object, frozen=True):
     api_version: str = "scheduling.k8s.io/v1"
     value: Int32 = 0
     global_default: bool = False
-    preemption_policy: PreemptionPolicy = None
-
-    def check(self) -> None:
-        if self.value > _MAX_PRIORITY and not self.name.startswith("system-"):
-            text = f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}"
-            raise InputError(f"Forbidden: {text}", path="value")
+    preemption_policy: str | None = None
 
 
 KINDS = (

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from ...model.meta import percent
 from ...model.workload import unselected
 from ..field_checks import (
     NO_SELECTOR,
@@ -90,18 +91,18 @@ def _scaled_errors(value: Any, field: str, least: bool = False) -> Iterator[Faul
     if isinstance(value, str):
         if _PERCENT.fullmatch(value) is None:
             yield Fault(field, invalid(value, _NO_PERCENT))
-        elif not least and int(value[:-1]) > 100:
+        elif not least and (len(value.lstrip("0")) > len("100%") or percent(value) > 100):
             yield Fault(field, invalid(value, "must not be greater than 100%"))
     else:
         yield from wrong("min", value, field, "0")
 
 
 def _number(value: Any, absent: int) -> int:
-    """Return the number of a value, or that of its percent sign; 0 for what is neither."""
+    """Return the number of a value; 1 for a share that is above none, 0 for what is neither."""
     if value is None:
         return absent
     if isinstance(value, str):
-        return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
+        return int(_PERCENT.fullmatch(value) is not None and value.lstrip("0") != "%")
     return int(value)
 
 

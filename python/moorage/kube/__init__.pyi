@@ -29,6 +29,7 @@ from .model.admission_policies import (
 from .model.admission_policies import ValidatingAdmissionPolicySpec as ValidatingAdmissionPolicySpec
 from .model.admission_policies import Validation as Validation
 from .model.autoscaling import AKSNodeClass as AKSNodeClass
+from .model.autoscaling import AutoscalerFlags as AutoscalerFlags
 from .model.autoscaling import Budget as Budget
 from .model.autoscaling import ContainerResourcePolicy as ContainerResourcePolicy
 from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference
@@ -37,6 +38,8 @@ from .model.autoscaling import EC2NodeClass as EC2NodeClass
 from .model.autoscaling import GCENodeClass as GCENodeClass
 from .model.autoscaling import HorizontalPodAutoscaler as HorizontalPodAutoscaler
 from .model.autoscaling import HorizontalPodAutoscalerSpec as HorizontalPodAutoscalerSpec
+from .model.autoscaling import KarpenterSettings as KarpenterSettings
+from .model.autoscaling import MachineGroup as MachineGroup
 from .model.autoscaling import MetricSpec as MetricSpec
 from .model.autoscaling import MetricTarget as MetricTarget
 from .model.autoscaling import NodeClaim as NodeClaim

@@ -195,8 +195,11 @@ class KarpenterSettings(Object, frozen=True):
     values: dict[str, str] = {}
 
 
-KINDS = (HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler)
-"""The kinds of this module that files are decoded to."""
+KINDS = (
+    *(HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler),
+    *(AutoscalerFlags, KarpenterSettings, MachineGroup),
+)
+"""The kinds of this module that files are decoded to, those included that only dumps have."""
 
 
 # ---- karpenter ---------------------------------------------------------------------------------------------

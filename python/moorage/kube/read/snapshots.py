@@ -17,6 +17,7 @@ import msgspec
 from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
 
 from ..apiserver.decode import Document, decode, decode_as, is_json
+from ..apiserver.unread_fields import HIDDEN
 from ..model.autoscaling import (
     PRIORITIES,
     STATUS,
@@ -326,7 +327,8 @@ def _api_server(obj: Object, document: Document) -> AdmissionPlugins:
 def read_flags(
     obj: Object | None, document: Document
 ) -> AutoscalerFlags | KarpenterSettings | AdmissionPlugins | None:
-    """Read how cluster-autoscaler, Karpenter or the API server is set up; None for an object of none."""
+    """Read how cluster-autoscaler, Karpenter or the API server is set up; None for an object of none, and for
+    one of a dump, which has that aside."""
     if obj is not None and is_api_server(obj):
         return _api_server(obj, document)
     if not isinstance(obj, Deployment):
@@ -336,7 +338,9 @@ def read_flags(
         return None
     meta = ObjectMeta(name=obj.name, namespace=obj.namespace or "default")
     for container in decode(document, _Workload).spec.template.spec.containers:
-        if container.is_autoscaler():
+        if any(HIDDEN in text for text in (*container.words(), *container.settings().values())):
+            return None
+        if container.is_autoscaler() and container.words():
             return AutoscalerFlags(metadata=meta, words=tuple(container.words()))
         if KARPENTER in container.image.partition("@")[0]:
             return KarpenterSettings(metadata=meta, values=container.settings())

@@ -16,7 +16,7 @@ from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, sh
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable, table_lines
 from moorage.autoscalers.hourly_cost import HourlyCost
-from moorage.cluster.amounts import readable
+from moorage.cluster.amounts import readable, unit
 from moorage.document import Document
 from moorage.errors import number_of
 
@@ -270,9 +270,10 @@ def _amounts(uses: Sequence[NamespaceUse | WorkloadUse], is_raw: bool) -> Iterat
     amount = _amount if is_raw else _readable_amount
     yield "PRICE", lambda use: _price(use, "g" if is_raw else ".3f")
     for name in FIRST:
-        yield f"{name} requests".upper(), amount("requests", name, "0")
-        yield from _use_columns(f"{name} use".upper(), name, uses, is_raw)
-        yield f"{name} limits".upper(), amount("limits", name)
+        in_unit = f" {unit(name)}" if is_raw else ""
+        yield f"{name} requests{in_unit}".upper(), amount("requests", name, "0")
+        yield from _use_columns(f"{name} use{in_unit}".upper(), name, uses, is_raw)
+        yield f"{name} limits{in_unit}".upper(), amount("limits", name)
     yield "DEVICES", lambda use: ", ".join(map(_held, use.devices))
 
 
@@ -436,15 +437,20 @@ def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     columns += [("type", attrgetter("type")), ("zone", attrgetter("zone"))]
     columns += [("price", lambda room: "" if room.price is UNSET else f"{room.price:g}")]
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
-    columns += [(f"{name}_{kind}", _amount(kind, name)) for name in _resources(rooms) for kind in kinds]
+    columns += [(_raw(name, kind), _amount(kind, name)) for name in _resources(rooms) for kind in kinds]
     for driver in _drivers(rooms):
         columns += [
             (f"{driver}_{kind}", _of_driver(driver, attrgetter(kind))) for kind in ("devices", "held", "free")
         ]
     if any(room.use for room in rooms):
-        columns += [(f"{name}_used", partial(_raw_use, name)) for name in FIRST]
-    columns += [(f"largest_pod_{name}", _amount("largest", name, "0")) for name in FIRST]
+        columns += [(_raw(name, "used"), partial(_raw_use, name)) for name in FIRST]
+    columns += [(f"largest_pod_{_raw(name)}", _amount("largest", name, "0")) for name in FIRST]
     return _printed([*columns, ("taints", lambda room: ", ".join(room.taints)), ("held_by", _held_by)], rooms)
+
+
+def _raw(name: str, *kind: str) -> str:
+    """Return the heading of plain numbers: what is counted of a resource, and in which unit."""
+    return "_".join((name, *kind, *([] if unit(name) == "count" else [unit(name)])))
 
 
 def _raw_use(name: str, row: Row) -> str:

@@ -360,6 +360,8 @@ class Questions:
         """
         from .node_emptying import drain_plan
 
+        if not callable(progress):
+            raise TypeError(f"progress: must be callable, not {progress!r}")
         return drain_plan(self.scheduler, nodes, force, progress)
 
     @question

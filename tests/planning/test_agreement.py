@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
-from moorage.kube import Cluster, Deployment, Pod, ReplicaSet
+from moorage.kube import Cluster, Deployment, Pod
 
 REQUESTS = st.sampled_from(("100m", "300m", "700m"))
 
@@ -133,7 +133,5 @@ def of_deployment(scheduler: mo.Scheduler) -> Pod:
     """A template as ``capacity --pod deploy/web`` makes it."""
     from tests.doors.answers import read_templates
 
-    cluster = Cluster(others=[*scheduler.client.list(Deployment)[0]])
-    cluster.others += scheduler.client.list(ReplicaSet)[0]
-    (one,) = read_templates(["deploy/web"], cluster, "strict", "default").pods
+    (one,) = read_templates(["deploy/web"], scheduler.client, Cluster(), "strict", "default").pods
     return one.pod

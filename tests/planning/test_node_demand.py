@@ -126,7 +126,7 @@ def test_nothing_is_evicted() -> None:
         ([WEB], [1], {}, "dict or object of Kubernetes, not int"),
         ([WEB], WEB, {}, "must be a Node"),
         ([WEB], ["a", node("a")], {}, "like has several templates of one name"),
-        (["web"], "a", {}, "web: no such file"),
+        (["web"], "a", {}, "no such file, and no workload or pod is named"),
         ([node("a")], "a", {}, "must be a Pod, not Node"),
         ((WEB, -1), "a", {}, "give pods, or pairs of a Pod and a count"),
         ((WEB, True), "a", {}, "give pods, or pairs of a Pod and a count"),

@@ -221,13 +221,13 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     "--over",
     callback=share_of,
     metavar="N%",
-    help="Only nodes with more cpu or memory requested.",
+    help="Nodes with more cpu or memory requested.",
 )
 @click.option(
     "--under",
     callback=share_of,
     metavar="N%",
-    help="Only nodes with less of both requested.",
+    help="Nodes with less of both requested.",
 )
 @prices_option
 @after_run_option

@@ -357,6 +357,8 @@ class Questions:
             There is no such node, or not so many schedulable ones.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
+        TypeError
+            progress cannot be called.
         """
         from .node_emptying import drain_plan
 

@@ -321,7 +321,10 @@ def bound(**options: Any) -> None:
 
 @plan.command(
     cls=ChangingCommand,
-    examples=("moorage plan quota -f examples/kueue/cluster.yaml -f examples/kueue/large.yaml",),
+    examples=(
+        "moorage plan quota -f examples/kueue/cluster.yaml -f examples/kueue/large.yaml",
+        "moorage plan quota -f examples/kueue/cluster.yaml -f examples/kueue/large.yaml -o json",
+    ),
 )
 @planning_options
 def quota(**options: Any) -> None:

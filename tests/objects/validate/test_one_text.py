@@ -94,6 +94,8 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("resource.k8s.io/v1/ResourceSlice", "spec.driver", ""),
     ("resource.k8s.io/v1/ResourceSlice", "spec.pool.generation", -1),
     ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.name", "Dev_0"),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.taints", [{"effect": "NoSchedule"}]),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.taints", [{"key": "a", "effect": "Never"}]),
 ]
 
 

@@ -22,13 +22,12 @@ from .meta import (
     dns_label,
     each,
     is_native,
-    one_of,
     quantity,
     required,
     timestamp,
 )
 from .pod import NodeSelector
-from .resource_claims import API_VERSION, TAINT_EFFECTS
+from .resource_claims import API_VERSION
 
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
@@ -135,9 +134,9 @@ class DeviceCounterConsumption(Struct, frozen=True):
 class DeviceTaint(Struct, frozen=True):
     """A taint of a device."""
 
-    key: Annotated[str, required] = ""
+    key: str = ""
     value: str = ""
-    effect: Annotated[str, one_of(*TAINT_EFFECTS, required=True)] = ""
+    effect: str = ""
     time_added: Annotated[str | None, timestamp] = None
 
 

@@ -83,5 +83,5 @@ def repair_of(view: ClusterView, state: StateNode) -> Repair | None:
 
 
 def _unhealthy(node: Node, kind: tuple[str, str]) -> Condition | None:
-    found = condition(node, kind[0])
-    return found if found is not None and found.status == kind[1] else None
+    status = condition(node, kind[0])
+    return status if status is not None and status.status == kind[1] else None

@@ -293,8 +293,10 @@ def _preemption_lines(examination: PreemptionExamination) -> Iterator[str]:
     preemption, choice = examination.dry_run, examination.choice
     if choice is None:
         why = [f"{reason} on {nodes}" for reason, nodes in examination.rejections().items()]
-        told = "; ".join(why).rstrip(".")
-        yield f"preemption: {preemption.message or 'no node where it helps'}" + (f" ({told})" if told else "")
+        rejections = "; ".join(why).rstrip(".")
+        yield f"preemption: {preemption.message or 'no node where it helps'}" + (
+            f" ({rejections})" if rejections else ""
+        )
         return
     else:
         where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"

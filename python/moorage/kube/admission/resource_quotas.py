@@ -170,8 +170,8 @@ class ClassResources:
         """Return what the pod uses that a claim for extended resources serves; nothing if it serves none, or
         is not the first that was made for it."""
         owner = claim.metadata.controller()
-        found = (pod for pod in self._pods(claim.namespace) if owner and pod.metadata.uid == owner.uid)
-        pod = next(found, None)
+        owners = (pod for pod in self._pods(claim.namespace) if owner and pod.metadata.uid == owner.uid)
+        pod = next(owners, None)
         if pod is None:
             return {}
         if (status := pod.status.extended_resource_claim_status) is not None:

@@ -1,4 +1,5 @@
-"""A cluster of nodes and plain pods passes over admission: it is read as beside an object that changes nothing."""
+"""A cluster of nodes and plain pods passes over admission: it is read as beside an object that changes
+nothing."""
 
 from __future__ import annotations
 

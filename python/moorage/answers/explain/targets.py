@@ -35,6 +35,7 @@ from ..asked_pods import without_number
 from ..runs.simulation import (
     EVICTED,
     HELD,
+    KEPT,
     NOT_STARTED,
     PLACED,
     QUEUED,
@@ -385,8 +386,7 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
         controller replaces, and pods that do not start on their node, keep an old template there, or that a
-        drain leaves. Objects
-        that the API server refuses are groups without a pod.
+        drain leaves. Objects that the API server refuses are groups without a pod.
     """
     existing = {*simulation.before, *(pod.key for pod in simulation.new)}
     absent = (REFUSED, SKIPPED_KIND, WAITING)
@@ -448,13 +448,13 @@ def pod_named(
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[PodsAlike]()
     is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
-    if is_gone or any(pods[0].claim_keys()):
+    if is_gone or pods[0].key in setup.kept or any(pods[0].claim_keys()):
         simulation = setup.simulation
         unmade = [
-            group
+            group._replace(outcomes=own) if group.status == KEPT else group
             for group in groups_not_made(simulation)
-            if (is_gone or group.outcomes[0].status == NOT_STARTED)
-            and named(outcome.pod for outcome in group.outcomes)
+            if is_gone or group.status in (KEPT, NOT_STARTED)
+            if (own := [each for each in group.outcomes if named([each.pod])])
         ]
         pods = [] if unmade else pods or named(simulation.new)
     with located(source=SOURCE):

@@ -3,7 +3,7 @@ pkg/webhooks), in its words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -28,9 +28,12 @@ from ..model.kueue import (
     LocalQueue,
     PodSet,
     ResourceGroup,
+    Topology,
+    TopologyLevel,
     Workload,
 )
 from ..model.meta import Object, QuantityLike
+from ..model.node import HOSTNAME
 
 _NEGATIVE = "must be greater than or equal to 0"
 _STOPS = (RUN, HOLD, DRAIN)
@@ -57,6 +60,8 @@ def refusals(obj: Object) -> list[str]:
         return [*_of_sizes(obj.spec.resource_groups)] or [*_of_weight(obj.spec.fair_sharing), *groups]
     if isinstance(obj, LocalQueue):
         return [*_unsupported("spec.stopPolicy", obj.spec.stop_policy, _STOPS)]
+    if isinstance(obj, Topology):
+        return [*_of_levels(obj.spec.levels)]
     return [*_of_workload(obj)] if isinstance(obj, Workload) else []
 
 
@@ -154,6 +159,19 @@ def _of_quotas(group: ResourceGroup, index: int, path: str, lacks: str, is_queue
 def _negative(path: str, amount: QuantityLike) -> Iterator[str]:
     if Quantity(amount).sign() < 0:
         yield _invalid(path, str(Quantity(amount)), _NEGATIVE)
+
+
+def _of_levels(levels: Sequence[TopologyLevel]) -> Iterator[str]:
+    if not levels:
+        yield _invalid("spec.levels", 0, "spec.levels in body should have at least 1 items")
+    for at, level in enumerate(levels):
+        if not level.node_label:
+            yield f"spec.levels[{at}].nodeLabel: Required value"
+    if len({*levels}) < len(levels):
+        yield _invalid("spec.levels", "array", "must be unique")
+    if any(level.node_label == HOSTNAME for level in levels[:-1]):
+        text = f"the {HOSTNAME} label can only be used at the lowest level of topology"
+        yield _invalid("spec.levels", "array", text)
 
 
 def _of_workload(workload: Workload) -> Iterator[str]:

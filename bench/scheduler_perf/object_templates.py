@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.kube import Object, Pod, validate
+from moorage.kube import Object, PersistentVolume, Pod, validate
 from moorage.kube.apiserver.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.kube.read.documents import read_yaml
 from moorage.kube.read.files import read_text
@@ -135,6 +135,9 @@ class ObjectTemplate:
             changes = {"namespace": namespace} if object_kind not in CLUSTER_SCOPED and namespace else {}
             changes |= {"name": name, "generate_name": ""} if name else {}
             obj = replace(obj, metadata=replace(obj.metadata, **changes))
+            if isinstance(obj, PersistentVolume) and (csi := obj.spec.csi) is not None:  # numbered when made
+                csi = replace(csi, volume_handle=csi.volume_handle or obj.name)
+                obj = replace(obj, spec=replace(obj.spec, csi=csi))
             validate(obj)
         return _with_defaults(obj) if has_defaults and isinstance(obj, Pod) else obj
 

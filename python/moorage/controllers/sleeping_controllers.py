@@ -97,13 +97,14 @@ class SleepingControllers:
         """See `ClusterControllers.start`."""
         client, informers = self._around.client, self._around.informers
         namespaces: list[Namespace] = client.list(Namespace)[0]
-        if (
-            self._awake is not None
-            or self._around.suspended
-            or any(node.spec.taints or node.spec.unschedulable for node in informers.lister(Node).list())
-            or any(namespace.metadata.deletion_timestamp is not None for namespace in namespaces)
-            or any(map(_is_going_or_reported, informers.lister(Pod).list()))
-        ):
+        pods = informers.lister(Pod).list()
+        # As lists: a call for each object would make the start of a large cluster slow.
+        repelling = [
+            node for node in informers.lister(Node).list() if node.spec.taints or node.spec.unschedulable
+        ]
+        going = [one for one in (*namespaces, *pods) if one.metadata.deletion_timestamp is not None]
+        reported = [pod for pod in pods if pod.spec.node_name and pod.status.conditions]
+        if self._awake is not None or self._around.suspended or repelling or going or reported:
             self.wake().start()
         self._has_started, self._has_namespaces = True, bool(namespaces)
 
@@ -154,11 +155,6 @@ class SleepingControllers:
         return self._awake is not None and self._awake.end_back_off()
 
 
-def _is_going_or_reported(pod: Pod) -> bool:
-    """Whether kubelets have to do with a pod when a cluster was read."""
-    return pod.metadata.deletion_timestamp is not None or bool(pod.spec.node_name and pod.status.conditions)
-
-
 class _Waking:
     """Hears of the objects of a kind for controllers, and wakes them by the first one."""
 
@@ -196,8 +192,8 @@ class _OfNodes(_Waking):
 
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
         sleeping, notices = self._sleeping, list(notices)
-        known = sleeping.handlers
-        if known is None and not sleeping.has_started and all(notice.is_addition for notice in notices):
+        known, changes = sleeping.handlers, [notice for notice in notices if not notice.is_addition]
+        if known is None and not (sleeping.has_started or changes):
             return len(notices)
         handler: Any = (known or sleeping.wake().handlers)[Node]
         received: int = handler.on_run(notices)

@@ -21,7 +21,7 @@ from tests.scheduler.transactions.test_transactions import outcome, world
 
 from moorage import Scheduler
 from moorage.engine.framework import Plugin, PreEnqueuePlugin
-from moorage.errors import MoorageError
+from moorage.errors import InputError, MoorageError
 from moorage.kube import Node, Pod
 
 LIMIT = 120.0  # seconds; reached only by threads that wait for one another
@@ -98,6 +98,16 @@ def new_pods() -> list[Pod]:
     return [pod(f"new{next(NUMBERS)}", requests={"cpu": "1m"})]
 
 
+def without_queues(question: str) -> Callable[[Scheduler], None]:
+    """Ask about queues, of which there are none."""
+
+    def ask(one: Scheduler) -> None:
+        with pytest.raises(InputError):
+            getattr(one.ask, question)()
+
+    return ask
+
+
 VERBS: dict[str, Callable[[Scheduler], object]] = {
     "add_nodes": lambda one: one.change.add_nodes(1, like="c"),
     "advance": lambda one: one.advance(),
@@ -128,6 +138,8 @@ VERBS: dict[str, Callable[[Scheduler], object]] = {
     "namespace_use": lambda one: one.ask.namespace_use(),
     "node_room": lambda one: one.ask.node_room(),
     "nodes_needed": lambda one: one.ask.nodes_needed(SMALL, like="a", max=2),
+    "quota_plan": without_queues("quota_plan"),
+    "needed_queues": without_queues("needed_queues"),
     "save": lambda one: one.save(os.devnull),
     "preempt_pods": lambda one: one.preempt_pods([SMALL]).undo(),
     "provision": lambda one: one.ask.provision([SMALL]),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.kube import Namespace, Node, Object, Pod
 from moorage.kube.apiserver.decode import UNREADABLE, Head, decode, decode_as, is_known
+from moorage.kube.model.autoscaling import AutoscalerFlags, KarpenterSettings, MachineGroup
 from moorage.kube.model.meta import LAST_APPLIED, resource
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.workload import ControllerRevision
@@ -23,7 +24,8 @@ from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, Server
 from .api_client import ApiClient
 
 REQUIRED = (Namespace, Node, Pod)
-_NOT_SERVED = (AdmissionPlugins,)
+_NOT_SERVED = AdmissionPlugins, AutoscalerFlags, KarpenterSettings, MachineGroup
+"""What a dump has aside, as of objects of other kinds."""
 
 
 def kinds_of_clusters() -> list[type[Object]]:

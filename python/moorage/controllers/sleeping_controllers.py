@@ -102,7 +102,7 @@ class SleepingControllers:
         repelling = [
             node for node in informers.lister(Node).list() if node.spec.taints or node.spec.unschedulable
         ]
-        going = [one for one in (*namespaces, *pods) if one.metadata.deletion_timestamp is not None]
+        going = [obj for obj in (*namespaces, *pods) if obj.metadata.deletion_timestamp is not None]
         reported = [pod for pod in pods if pod.spec.node_name and pod.status.conditions]
         if self._awake is not None or self._around.suspended or repelling or going or reported:
             self.wake().start()

@@ -94,9 +94,12 @@ class NewNode(NamedTuple):
 
     @property
     def kind_name(self) -> str:
-        """The name of nodes like this one: the group, or such as ``default.m5.large.spot.us-east-1a``."""
+        """The name of nodes like this one: the group, or such as ``default.m5.large.spot.us-east-1a``. Types
+        and zones are labels, which have characters that names of nodes do not."""
         parts = self.pool, self.instance_type, self.capacity_type, self.zone
-        return ".".join(filter(None, parts)).lower() if self.by == KARPENTER else self.pool
+        name = ".".join(filter(None, parts)).lower().replace("_", "-")
+        labels = (part.strip("-") for part in name.split("."))
+        return ".".join(filter(None, labels)) if self.by == KARPENTER else self.pool
 
     def document(self) -> ComingNode:
         """Return what documents have of the node."""

@@ -244,6 +244,11 @@ def nodes_needed(
     return plan.without(refused | search.refused(plan.counts))
 
 
+def shown_price(price: float) -> float:
+    """Return a price per hour in the digits that plans show; of two that are equal so, none is cheaper."""
+    return float(f"{price:.4g}")
+
+
 def cheapest_way(
     scheduler: ChangingScheduler, pods: list[Pod], templates: Mapping[str, Node], prices: Mapping[str, float]
 ) -> dict[str, int] | None:
@@ -390,7 +395,7 @@ class _NodeCountSearch:
                 self._shrink(way, 0, costs)
                 ways.append(way)
         costs_of = [sum(count * cost for count, cost in zip(way, each, strict=True) if count) for way in ways]
-        least, first = min(((round(cost, 9), at) for at, cost in enumerate(costs_of)), default=(inf, 0))
+        least, first = min(((shown_price(cost), at) for at, cost in enumerate(costs_of)), default=(inf, 0))
         return self._by_template(ways[first]) if least < inf else None
 
     def refused(self, counts: Mapping[str, int]) -> dict[str, str]:

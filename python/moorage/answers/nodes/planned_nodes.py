@@ -19,7 +19,7 @@ from moorage.notes import RoutineNote
 
 from ..asked_pods import pending_pods
 from ..homeless_pods import refused_by_name
-from ..new_nodes import AWAITS, NodesNeeded, admitted_pods, asked_pods, cheapest_way
+from ..new_nodes import AWAITS, NodesNeeded, admitted_pods, asked_pods, cheapest_way, shown_price
 from ..node_emptying import FOUND, NOT_FOUND
 from ..runs.coming_nodes import ComingNodes, ScaleUpReport, made_ahead
 from ..scheduler import Scheduler
@@ -88,7 +88,7 @@ def _with_cheaper(
     way = cheapest_way(scheduler, pods, {name: node for name, (node, _) in allowed.items()}, prices) or {}
     new = [allowed[name][0] for name, count in way.items() for _ in range(count)]
     own = [obj for obj in report.up.objects if isinstance(obj, Node)]
-    is_cheaper = new and sum(prices[node.name] for node in new) < cost.most - 1e-9
+    is_cheaper = new and shown_price(sum(prices[node.name] for node in new)) < shown_price(cost.most)
     if not is_cheaper or not _are_within_limits(scheduler, new) or _spreads_less(pods, new, own):
         return replace(plan, cheapest=plan.counts)
     names = dict.fromkeys([*plan.counts, *(node.name for node in new)])

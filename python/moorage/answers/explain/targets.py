@@ -402,9 +402,10 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
 
 def pod_named(
     setup: SimulationSetup, text: str, namespace: str | None
-) -> tuple[list[Target], list[PodsAlike], bool]:
+) -> tuple[list[Target], list[PodsAlike], bool, list[str]]:
     """Find the pod that a target names: one of before a run, one that controllers make during it, or one
-    that nobody makes. A name of no pod may be that of one workload.
+    that nobody makes; in place of one that the changes have deleted, its replacement. A name of no pod may be
+    that of one workload.
 
     Parameters
     ----------
@@ -421,6 +422,8 @@ def pod_named(
         See `groups_not_made`.
     bool
         Whether several may be explained: the name is that of a workload, or nobody makes the pod.
+    list of str
+        What has become of the pod, if it is gone.
 
     Raises
     ------
@@ -448,23 +451,43 @@ def pod_named(
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[PodsAlike]()
     is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
-    if is_gone or pods[0].key in setup.kept or any(pods[0].claim_keys()):
+    told, old = list[str](), named(setup.loaded.pods.values())
+    if is_gone or setup.changes or any(pods[0].claim_keys()):
         simulation = setup.simulation
         unmade = [
             group._replace(outcomes=own) if group.status == KEPT else group
             for group in groups_not_made(simulation)
-            if is_gone or group.status in (KEPT, NOT_STARTED)
+            if is_gone or group.status in (EVICTED, KEPT, NOT_STARTED)
             if (own := [each for each in group.outcomes if named([each.pod])])
         ]
         pods = [] if unmade else pods or named(simulation.new)
+        if setup.changes and len(old) == 1 and not (unmade or simulation.exists(old[0])):
+            pods, why = _in_place_of(simulation, old[0])
+            told = [f"{old[0].key}: {why}"]
     with located(source=SOURCE):
         place = only_namespace([pod.namespace for pod in pods], text) or place
     pods = [pod for pod in pods if pod.namespace == place]
-    if not (pods or unmade):
+    if not (pods or unmade or told):
         workload = _only_workload(simulation, text, name, place)
-        return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
+        return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True, []
     listed = [Target(pod.key, setup.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
-    return listed, unmade, not listed
+    return listed, unmade, not listed, told
+
+
+def _in_place_of(simulation: Simulation, old: Pod) -> tuple[list[Pod], str]:
+    """Return the replacement of a pod that is gone, and by what it went. New pods replace those of their
+    workload that are gone in the order of both."""
+    setup, of, workload = simulation.setup, simulation.workloads.of, simulation.workloads.of(old)
+    listed = [pod for pod in setup.loaded.pods.values() if of(pod) == workload]
+    uids = {pod.metadata.uid for pod in listed}
+    new = [pod for pod in (*setup.pods.values(), *simulation.new) if of(pod) == workload]
+    new = [pod for pod in new if pod.metadata.uid not in uids and simulation.exists(pod)]
+    gone = [pod.key for pod in listed if not simulation.exists(pod)]
+    at = sorted(gone, key=setup.pods.__contains__).index(old.key)  # those of the changes went first
+    new = new[at : at + 1]
+    changes = " ".join(change.text for change in setup.changes)
+    why = simulation.why_evicted(old.key) or f"deleted by {changes}"
+    return new, f"{why}; {f'its replacement is {new[0].key}' if new else 'nothing replaces it'}"
 
 
 def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> Workload:

@@ -469,7 +469,7 @@ class Simulation(Struct, dict=True):
             return PodOutcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         if key in self.setup.placed and exists:  # also under the name of an evicted one
             return self._on_node(pod, workload, pod.spec.node_name)
-        if why := self._eviction(key):
+        if why := self.why_evicted(key):
             lost, eviction = why_lost(self.scheduler, pod), result.evicted.get(key)
             why, status = (f"{why}; {lost}", EVICTED) if lost else (why, REPLACED)
             budgets = () if eviction is None else eviction.budgets
@@ -522,7 +522,7 @@ class Simulation(Struct, dict=True):
             reasons=by_count(reasons),
         )
 
-    def _eviction(self, key: str) -> str:
+    def why_evicted(self, key: str) -> str:
         """Return why a pod was evicted; "" for none."""
         if eviction := self.result.evicted.get(key):
             against = f", which violates {', '.join(eviction.budgets)}" if eviction.budgets else ""

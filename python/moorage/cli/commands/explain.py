@@ -136,7 +136,7 @@ def explain(
     for name in names:
         if name not in known:
             raise InputError(no_node(name, known), source="--node, --why-not")
-    targets, unmade, is_list = _targets(setup, target, options["namespace"])
+    targets, unmade, is_list, told = _targets(setup, target, options["namespace"])
     named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
     situation = ALONE if options["alone"] else AFTER_RUN if options["after_run"] else IN_TURN
@@ -151,6 +151,7 @@ def explain(
     not_made = [_not_made(setup, group) for group in unmade]
     unmade_lines = (line for group in zip(unmade, not_made, strict=True) for line in _unmade_lines(*group))
     unmade_texts = [
+        *told,
         *pinned,
         *([] if output in ("json", "yaml") and by is None else unmade_lines),  # the document has `not_made`
         *(_grown_lines(setup, coming, options["namespace"], targeted) if coming is not None else ()),
@@ -167,7 +168,7 @@ def explain(
     about = _print_notes(setup, workloads, warnings, coming is not None)
     if by is not None:
         _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
-    elif explained or not (unmade or pinned) or output != "table":
+    elif explained or not (unmade or pinned or told) or output != "table":
         write_explanations(output, explained, limit, names, not_made if is_list else None, about)
     if output == "table":
         with ignore_broken_pipe():
@@ -413,8 +414,9 @@ def _pinned(
 
 def _targets(
     setup: SimulationSetup, target: str | None, namespace: str | None
-) -> tuple[list[Target], list[PodsAlike], bool]:
-    """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
+) -> tuple[list[Target], list[PodsAlike], bool, list[str]]:
+    """Find what is to be explained, the pods that nobody makes, whether several may be explained, and what
+    has become of a pod that is gone."""
     from moorage.answers.explain.targets import (
         groups_not_made,
         pod_named,
@@ -428,7 +430,7 @@ def _targets(
         return pod_named(setup, target, namespace)
     simulation = setup.simulation
     if workload is not None:
-        return *targets_of_workload(simulation, *workload), True
+        return *targets_of_workload(simulation, *workload), True, []
     unmade = [group for group in groups_not_made(simulation) if namespace in (None, group.workload.namespace)]
     shown = [outcome for outcome in simulation.outcomes if namespace in (None, outcome.pod.namespace)]
-    return targets_without_node(simulation, shown), unmade, True
+    return targets_without_node(simulation, shown), unmade, True, []

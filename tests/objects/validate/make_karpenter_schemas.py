@@ -4,7 +4,9 @@
 
 FILE is python/moorage/kube/apiserver/karpenter_schemas.json; the definitions are karpenter.sh_*.yaml of
 pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0, and karpenter.k8s.aws_ec2nodeclasses.yaml there in
-the module github.com/aws/karpenter-provider-aws v1.15.0. Descriptions are left out.
+the module github.com/aws/karpenter-provider-aws v1.15.0; and aksnodeclasses and gcenodeclasses of the charts
+in github.com/Azure/karpenter-provider-azure 352646f5 and
+github.com/cloudpilot-ai/karpenter-provider-gcp 417f047b. Descriptions are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import yaml
 
 SOURCE = (
     "pkg/apis/crds of the Go modules sigs.k8s.io/karpenter v1.15.0 and "
-    "github.com/aws/karpenter-provider-aws v1.15.0, without descriptions"
+    "github.com/aws/karpenter-provider-aws v1.15.0, and charts of github.com/Azure/karpenter-provider-azure "
+    "352646f5 and github.com/cloudpilot-ai/karpenter-provider-gcp 417f047b, without descriptions"
 )
 
 

@@ -84,7 +84,7 @@ def _structs(type_: Any) -> list[type[Struct]]:
 
 OF_OTHERS = {
     *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"),
-    *("AdmissionPlugins", "Scheduler", "VerticalPodAutoscaler", "AKSNodeClass", "GCENodeClass"),
+    *("AdmissionPlugins", "Scheduler", "VerticalPodAutoscaler"),
     *("AutoscalerFlags", "KarpenterSettings", "MachineGroup"),
 }
 """Kinds that are not Kubernetes' own: the table does not have their fields."""

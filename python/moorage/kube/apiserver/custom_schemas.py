@@ -1,5 +1,5 @@
-"""What an API server refuses of Karpenter's kinds, and of its provider for AWS, by the schemas and rules of
-their CustomResourceDefinitions (v1.15.0), which karpenter_schemas.json has.
+"""What an API server refuses of the kinds of Karpenter and its providers, by the schemas and rules of their
+CustomResourceDefinitions, which karpenter_schemas.json has: v1.15.0, and commits for Azure and GCP.
 
 Texts: kube-openapi, pkg/validation/errors, and k8s.io/apiextensions-apiserver, pkg/apiserver (validation,
 schema/listtype, schema/cel). Only the spec is looked at: a server drops the status of a manifest.

@@ -373,15 +373,20 @@ class ClusterControllers(SavedFields):
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
-    def work(self) -> bool:
+    def work(self, decides: bool = True) -> bool:
         """Do one round for everything that has changed since the last one.
 
         A workload that was looked at because its time had come waits for an event, or for a later time, if
         the round changes nothing. So there are only as many rounds in a row as there are changes.
+
+        Parameters
+        ----------
+        decides : bool, optional
+            Whether Kueue decides. By default it does.
         """
         if self._changed or self.suspended:
             self.find_queues()
-        if self.queues is not None and self.queues.work():
+        if self.queues is not None and self.queues.work(decides):
             return True
         due = self._wake() if self.availability.waiting else []
         if self.control.refusals:

@@ -60,6 +60,7 @@ class SleepingControllers:
         self._around = around
         self._awake: ClusterControllers | None = None
         self._has_started = self._has_namespaces = False
+        self.holds_queues = False  # whether Kueue only follows what changes
         groups = (PodGroup,) if around.gates["GenericWorkload"] else ()
         volumes = PersistentVolume, CSIDriver, CSINode, VolumeAttachment
         others = ControllerRevision, PodDisruptionBudget, *groups, *volumes, Namespace
@@ -140,7 +141,7 @@ class SleepingControllers:
 
     def work(self) -> bool:
         """See `ClusterControllers.work`."""
-        return self._awake is not None and self._awake.work()
+        return self._awake is not None and self._awake.work(not self.holds_queues)
 
     def next_time(self) -> float:
         """See `ClusterControllers.next_time`."""

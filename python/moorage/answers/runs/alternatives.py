@@ -111,7 +111,7 @@ class ComparedInputs:
         coming = self.coming(nodes, cluster)
         if from_scratch:
             cluster = without_bindings(cluster)
-        loaded = begin(cluster, settings, prepared=self.prepared)
+        loaded = begin(cluster, settings, changes=changes, prepared=self.prepared)
         return Alternative(name, SimulationSetup(cluster, settings, changes, coming, loaded).run())
 
     def _cluster(self, name: str) -> Cluster:

@@ -215,7 +215,7 @@ class CheckQuestion:
     def _setup(self, settings: Mapping[str, Any]) -> tuple[SimulationSetup, set[str]]:
         """Return the cluster with the changes, and what was waiting before them."""
         earlier = self._begun(settings)
-        loaded = earlier if self.after is self.before else begin(self.after, settings, earlier)
+        loaded = earlier if self.after is self.before else begin(self.after, settings, earlier, self.changes)
         has_change = bool(self.files or self.changes)
         loaded.decided, loaded.waited = (earlier.decided, earlier.waiting) if has_change else ((), ())
         return SimulationSetup(self.after, settings, self.changes, self.coming, loaded), earlier.waiting

@@ -37,6 +37,7 @@ from ..findings.told_findings import told_findings
 from ..scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from moorage.cluster.verbs import RequestedChange
     from moorage.queues import Cycle
 
 T = TypeVar("T", bound=Object)
@@ -449,10 +450,17 @@ class LoadedCluster:
         return Counter(map(self.workloads.of, pods))
 
 
+def hold_queues(scheduler: Scheduler, held: bool) -> None:
+    """Let Kueue decide nothing until it is held no more, as more is to change at the same moment."""
+    if scheduler.sleeping_controllers is not None:
+        scheduler.sleeping_controllers.holds_queues = held
+
+
 def begin(
     cluster: Cluster,
     settings: Mapping[str, Any],
     first: LoadedCluster | None = None,
+    changes: Sequence[RequestedChange] = (),
     prepared: Iterable[PreparedInput] = (),
 ) -> LoadedCluster:
     """Return what runs over a cluster begin with.
@@ -461,12 +469,15 @@ def begin(
     ----------
     first : LoadedCluster, optional
         Of what came before the last files; it goes on with these, if it can.
+    changes : sequence of RequestedChange, optional
+        What is to change next; Kueue waits for it.
     prepared : iterable of PreparedInput, optional
         What may have it already.
     """
     if (change := cluster.change) is not None:
         if first is None or first.cluster is not change.before:
             first = begin(change.before, settings, prepared=prepared)
+        hold_queues(first.scheduler, bool(changes))
         return first if first.change(cluster) else LoadedCluster(cluster, settings)
     key = id(cluster), settings
     kept = (loaded for held in prepared if (loaded := held.take(key)) is not None)

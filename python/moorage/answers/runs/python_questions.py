@@ -20,7 +20,7 @@ from .alternatives import ComparedInputs, compare_alternatives, compare_two_rele
 from .check_answer import CheckAnswer
 from .check_question import CheckQuestion, LossQuestion, releases_of_upgrade
 from .comparison import ComparisonAnswer, releases_named
-from .loaded_cluster import SchedulerSettings, ServerChecks, begin
+from .loaded_cluster import SchedulerSettings, ServerChecks
 from .new_node_settings import NewNodeSettings
 from .simulation import SimulationSetup
 from .simulation_answer import SimulationAnswer, shows, simulation_answer
@@ -199,7 +199,7 @@ def simulate(
     after = question.load(cluster, *change)[1]
     question.nodes.refuse_no_node(after)
     settings, coming = question.scheduler.of(after), question.coming(question.nodes, after)
-    setup = SimulationSetup(after, settings, question.changes, coming, begin(after, settings))
+    setup = SimulationSetup(after, settings, question.changes, coming)
     return simulation_answer(setup, len(change), is_shown)
 
 

@@ -58,7 +58,7 @@ from ..homeless_pods import REFUSED as REFUSED
 from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
 from ..homeless_pods import why_lost
 from ..scheduler import Scheduler
-from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
+from .loaded_cluster import LoadedCluster, PodsInOrder, begin, hold_queues, is_running
 from .summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -894,7 +894,7 @@ class SimulationSetup:
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
         self._drains: list[RequestedChange] = []  # by which changes those of the scheduler came
-        loaded, without_effect = loaded or begin(cluster, settings), list[str]()
+        loaded, without_effect = loaded or begin(cluster, settings, changes=changes), list[str]()
         self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
@@ -908,6 +908,7 @@ class SimulationSetup:
             self._record(change, before, effect)
             self._drains += [change] * (len(scheduler.context.drains) - len(self._drains))
             without_effect += change.left_as_is(effect, scheduler)
+        hold_queues(scheduler, False)
         scheduler.sync()
         self._see_drains(scheduler, self.evicted, self.kept)
         written = loaded.since(scheduler)

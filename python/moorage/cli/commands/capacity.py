@@ -139,7 +139,8 @@ def capacity(  # noqa: PLR0913
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
+        changes = requested_changes()
+        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
         scheduler = setup.make()
         read = read_templates(templates, scheduler.client, cluster, options["validate"], options["namespace"])
         scheduler.change.apply(read.others)
@@ -267,7 +268,8 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
         settings = scheduler_settings(options, cluster)
-        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
+        changes = requested_changes()
+        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
         scheduler = setup.make()
         if is_run := place_first(setup, scheduler, options["after_run"]):
             forget_metrics(scheduler)

@@ -79,7 +79,8 @@ def lint(
         cluster = load_input(options)
         settings = scheduler_settings(options, cluster)
         stage()
-        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
+        changes = requested_changes()
+        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
         done = setup.run(stage)
         stage()
         shown = LEVELS[: LEVELS.index(level) + 1]

@@ -168,4 +168,5 @@ def setup_of(options: Mapping[str, Any], grows: bool = True) -> SimulationSetup:
     cluster = load_input(options)
     settings = scheduler_settings(options, cluster)
     coming = coming_nodes(options, cluster) if grows else None
-    return SimulationSetup(cluster, settings, requested_changes(), coming, begun(cluster, settings))
+    changes = requested_changes()
+    return SimulationSetup(cluster, settings, changes, coming, begun(cluster, settings, changes))

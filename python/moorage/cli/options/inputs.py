@@ -42,6 +42,7 @@ from .option_types import (
 
 if TYPE_CHECKING:
     from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
+    from moorage.cluster.verbs import RequestedChange
     from moorage.kube import Cluster
     from moorage.kube.model.cluster import NotAsked
     from moorage.kube.read.read_objects import Listed
@@ -318,11 +319,11 @@ def held_inputs() -> Mapping[str, PreparedInput]:
     return {} if context is None else context.find_root().obj or {}
 
 
-def begun(cluster: Cluster, settings: Mapping[str, Any]) -> LoadedCluster:
-    """Return what runs of the current command over a cluster begin with."""
+def begun(cluster: Cluster, settings: Mapping[str, Any], changes: Sequence[RequestedChange]) -> LoadedCluster:
+    """Return what runs of the current command over a cluster begin with; see `begin`."""
     from moorage.answers.runs.loaded_cluster import begin
 
-    loaded = begin(cluster, settings, prepared=held_inputs().values())
+    loaded = begin(cluster, settings, changes=changes, prepared=held_inputs().values())
     changed = {obj.key for _, obj in (() if cluster.change is None else cluster.change.objects)}
     refused = (pod for pod in loaded.scheduler.ask.refused_pods() if pod.pod.metadata.controller() is None)
     _tell_refused(pod.message for pod in refused if pod.pod.key in changed)

@@ -12,7 +12,7 @@ from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import PodAdditions, Suspended
 from moorage.kube.model.kueue import KINDS, ResourceFlavor
 from moorage.kube.model.kueue import Workload as KueueWorkload
-from moorage.kube.model.meta import Object
+from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import LimitRange, RuntimeClass
@@ -91,7 +91,7 @@ class QueueController(SavedFields):
         The jobs that run, though no Workload says what they hold.
     """
 
-    fields = ("_shared", "_version", "_seen", "_keys", "cycles", "unseen")
+    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "cycles", "unseen")
 
     def __init__(
         self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
@@ -101,6 +101,7 @@ class QueueController(SavedFields):
         self._shared = _SharedKueue()
         self._version = ""
         self._seen = -1
+        self._is_behind = False  # whether something has changed since it decided
         self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
         self.cycles: tuple[Cycle, ...] = ()
         self.unseen: tuple[str, ...] = ()
@@ -110,15 +111,24 @@ class QueueController(SavedFields):
         """The queues and workloads as they are; not to be changed."""
         return self._shared.kueue
 
-    def work(self) -> bool:
-        """Follow what has changed, let Kueue decide, and carry it out; return whether that wrote anything."""
+    def work(self, decides: bool) -> bool:
+        """Follow what has changed, let Kueue decide, and carry it out; return whether that wrote anything.
+
+        Parameters
+        ----------
+        decides : bool
+            Without it Kueue follows alone: more is to change at the same moment.
+        """
         before = self._client.changes
-        if before == self._seen:
+        if before == self._seen and not (decides and self._is_behind):
             return False
         changed = [*self._changed()]
         self._version = self._client.list(KueueWorkload)[1]
         if changed:
             self._follow(changed)
+            self._is_behind = True
+        if decides and self._is_behind:
+            self._is_behind = False
             kueue = self._shared.changing()
             self.cycles += tuple(kueue.run())
             for key in kueue.take_moved():
@@ -183,7 +193,10 @@ class QueueController(SavedFields):
         if self._has_topologies():
             placed = [each for each in changed if isinstance(each.obj, Node | Pod)]
             kueue.place(
-                {(each.obj.kind, each.obj.key): None if each.is_gone else each.obj for each in placed}
+                {
+                    (each.obj.kind, each.obj.key): None if each.is_gone else _with_conditions(each.obj)
+                    for each in placed
+                }
             )
         if jobs:
             jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
@@ -381,6 +394,14 @@ class QueueController(SavedFields):
 
 def _changed(event: WatchEvent[Object]) -> _Changed:
     return _Changed(event.object, event.type == "DELETED")
+
+
+def _with_conditions(obj: Object) -> Object:
+    """Return a node of which nothing is said, as a new one, as its kubelet would soon report it: ready."""
+    if not isinstance(obj, Node) or obj.status.conditions:
+        return obj
+    ready = Condition(type="Ready", status="True")
+    return replace(obj, status=replace(obj.status, conditions=(ready,)))
 
 
 def _latest(events: Iterable[WatchEvent[Object]]) -> Iterable[WatchEvent[Object]]:

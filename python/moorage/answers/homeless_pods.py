@@ -13,9 +13,15 @@ from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED
 from moorage.controllers.cluster_controllers import NO_CONTROLLER
 from moorage.engine.scheduler.cycle.results import WAITING, ScheduleResult, problem_of
+from moorage.errors import first_of
+from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.pod import Pod
+from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.store import ObjectClient
 
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
+EXAMPLES = 5
+"""The most objects that a sentence names."""
 
 
 class HomelessPod(NamedTuple):
@@ -114,6 +120,21 @@ def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:
 def why_lost(scheduler: PodScheduler, pod: Pod) -> str:
     """Return why there comes no other pod in place of one that is gone; see `ClusterControllers.why_lost`."""
     return NO_CONTROLLER if scheduler.controllers is None else scheduler.controllers.why_lost(pod)
+
+
+def what_keeps(client: ObjectClient, pods: Sequence[Pod]) -> str:
+    """Return what keeps pods on drained nodes, in a few words."""
+    selectors = BudgetSelectors(client.list(PodDisruptionBudget)[0])
+    budgets = {budget.key: budget for pod in pods for budget in selectors.blocking(pod)}
+    numbers = [
+        f"{budget.key} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
+        for budget in budgets.values()
+    ]
+    alone = [pod.key for pod in pods if pod.metadata.controller() is None]
+    kind = "PodDisruptionBudget" if len(numbers) == 1 else "PodDisruptionBudgets"
+    parts = [f"{kind} {first_of(numbers, EXAMPLES)}"] if numbers else []
+    parts += [f"no controller would replace {first_of(alone, EXAMPLES)}"] if alone else []
+    return "; ".join(parts)
 
 
 @contextmanager

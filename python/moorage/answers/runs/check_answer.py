@@ -16,7 +16,6 @@ from moorage.cluster.references import short_label
 from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
-from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,
@@ -25,10 +24,10 @@ from moorage.kube.model.cluster import (
     RefusedObject,
 )
 from moorage.kube.model.new_pods import NewPodsDocument
-from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import basis_line, of_kinds, with_notes
 
+from ..homeless_pods import EXAMPLES, what_keeps
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
 from .simulation import (
@@ -53,7 +52,6 @@ if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none
     from .coming_nodes import NewNodesDocument
     from .upgrade_effects import TouchedObjects
 
-_EXAMPLES = 5
 
 MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
@@ -218,23 +216,13 @@ class CheckAnswer:
 
     def _keepers(self) -> str:
         """Return what keeps pods on drained nodes, in a few words."""
-        kept = [
+        kept = (
             outcome.pod
             for finding in self.verdict.findings
             for outcome in finding.group.outcomes
             if finding.counts and finding.group.status == KEPT
-        ]
-        selectors = BudgetSelectors(self.simulation.scheduler.client.list(PodDisruptionBudget)[0])
-        budgets = {budget.key: budget for pod in kept for budget in selectors.blocking(pod)}
-        numbers = [
-            f"{budget.key} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
-            for budget in budgets.values()
-        ]
-        alone = [pod.key for pod in kept if pod.metadata.controller() is None]
-        kind = "PodDisruptionBudget" if len(numbers) == 1 else "PodDisruptionBudgets"
-        parts = [f"{kind} {first_of(numbers, _EXAMPLES)}"] if numbers else []
-        parts += [f"no controller would replace {first_of(alone, _EXAMPLES)}"] if alone else []
-        return "; ".join(parts)
+        )
+        return what_keeps(self.simulation.scheduler.client, [*kept])
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
         """Return the tables by their titles: pods that fail or wait, pod groups, losses, and what then fails.
@@ -309,12 +297,12 @@ def _changes_that_fail(verdict: Verdict) -> Iterator[str]:
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
     if later := verdict.refused_later:
-        named = first_of([f"{workload.namespace}/{workload.text}" for workload in later], _EXAMPLES)
+        named = first_of([f"{workload.namespace}/{workload.text}" for workload in later], EXAMPLES)
         have = number_of(len(later), "workload gets", "workloads get")
         yield f"FAIL: {have} no new pods: the API server would refuse them: {named}"
     if held := [each for each in verdict.findings if each.group.status == NOT_ROLLED_OUT and each.counts]:
         workloads = [each.group.workload for each in held]
-        named = first_of([f"{each.namespace}/{each.text}" for each in workloads], _EXAMPLES)
+        named = first_of([f"{each.namespace}/{each.text}" for each in workloads], EXAMPLES)
         singular = "changed template is not rolled out, as its strategy is not simulated"
         plural = "changed templates are not rolled out, as their strategies are not simulated"
         yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
@@ -381,7 +369,7 @@ def _queued(verdict: Verdict) -> Iterator[str]:
         groups = [group for group in counted if group.status == status and group.is_of_queue]
         if groups:
             names = [f"{group.workload.namespace}/{group.workload.text}" for group in groups]
-            named = first_of([*dict.fromkeys(names)], _EXAMPLES)
+            named = first_of([*dict.fromkeys(names)], EXAMPLES)
             yield f"FAIL: {number_of(len(groups), *have)}: {named}{HINT.format(status)}"
 
 
@@ -525,7 +513,7 @@ def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable
         ((loss.nodes, loss.pods, len(loss.lost), len(lost[domains])), ", ".join(domains))
         for domains, loss in losses.items()
     )
-    rows = [(first_of(names, _EXAMPLES), *map(str, numbers)) for numbers, names in alike.items()]
+    rows = [(first_of(names, EXAMPLES), *map(str, numbers)) for numbers, names in alike.items()]
     first = "NODE" if survival.by == NODE else short_label(survival.by)
     return PrintedTable((first, "NODES", "PODS", "NO PLACE", "WORKLOADS"), rows)
 
@@ -545,7 +533,7 @@ def _lost_workloads(findings: Iterable[LossFinding]) -> PrintedTable:
     for key in sorted(pods, key=lambda key: (key[2] != "yes", -pods[key].total())):
         namespace, workload, counts, _ = key
         names = [f"{loss} ({number})" for loss, number in pods[key].most_common()]
-        rows.append((namespace, workload, first_of(names, _EXAMPLES), counts, reasons[key]))
+        rows.append((namespace, workload, first_of(names, EXAMPLES), counts, reasons[key]))
     return PrintedTable(("NAMESPACE", "WORKLOAD", "NO PLACE AFTER", COUNTS, "REASON"), rows)
 
 

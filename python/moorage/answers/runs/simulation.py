@@ -32,7 +32,7 @@ from moorage.engine.scheduler.cycle.results import WAITING as WAITING
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.errors import InputError, examples, number_of, with_hint
+from moorage.errors import InputError, examples, first_of, number_of, with_hint
 from moorage.grouped import by_count, grouped
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod, PriorityClass
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
@@ -54,9 +54,9 @@ from moorage.notes import RoutineNote, as_sentence, basis_of
 from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED
+from ..homeless_pods import EXAMPLES, what_keeps, why_lost
 from ..homeless_pods import REFUSED as REFUSED
 from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
-from ..homeless_pods import why_lost
 from ..scheduler import Scheduler
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, hold_queues, is_running
 from .summary import Summary, summarize
@@ -1011,6 +1011,16 @@ class SimulationSetup:
     def place(self, scheduler: Scheduler) -> None:
         """Place the pending pods of a scheduler that `make` has returned, as `run` does without new nodes."""
         refuse_failing_plugins(scheduler, Loop(scheduler.context).all())
+
+    def unended_drains(self, scheduler: Scheduler) -> Iterator[str]:
+        """Yield a sentence about the pods that drains have left on their nodes after a run."""
+        kept = self.kept.copy()
+        self._see_drains(scheduler, {}, kept)
+        if pods := [self.pods[key] for key in self.pods.in_order(kept)]:
+            nodes = first_of([*dict.fromkeys(pod.spec.node_name for pod in pods)], EXAMPLES)
+            keepers = what_keeps(scheduler.client, pods)
+            stay = number_of(len(pods), "pod stays", "pods stay")
+            yield f"The drain of {nodes} has not ended: {stay}{': ' * bool(keepers)}{keepers}."
 
     def _see_drains(self, scheduler: Scheduler, evicted: dict[str, Evicted], kept: dict[str, str]) -> None:
         """Note the pods that drains had to keep at first: those that went, and why others stay."""

@@ -234,7 +234,8 @@ def simulation_answer(
         stages()
     shown = None if is_shown is None else [each for each in done.outcomes if is_shown(each.pod)]
     facts = told_facts([*told_by_run(done), *setup.loaded.facts])
-    return SimulationAnswer(done, shown, [*done.warnings()], facts)
+    warnings = [*done.warnings(), *setup.unended_drains(done.scheduler)]
+    return SimulationAnswer(done, shown, warnings, facts)
 
 
 def _pod_row(outcome: PodOutcome) -> OutcomeRow:

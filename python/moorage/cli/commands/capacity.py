@@ -293,7 +293,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     if waiting := 0 if is_run or output == "name" else len(scheduler.pods.pending):
         are = "is" if waiting == 1 else "are"
         notes.append(_WAITING.format(number_of(waiting, "pod waits", "pods wait"), are))
-    notes += filter(None, [*of_prices, "" if is_run else stray_metrics(scheduler)])
+    notes += filter(
+        None, [*of_prices, *(setup.unended_drains(scheduler) if is_run else [stray_metrics(scheduler)])]
+    )
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)

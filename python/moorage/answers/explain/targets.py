@@ -451,7 +451,7 @@ def pod_named(
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[PodsAlike]()
     is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
-    told, old = list[str](), named(setup.loaded.pods.values())
+    fates, old = list[str](), named(setup.loaded.pods.values())
     if is_gone or setup.changes or any(pods[0].claim_keys()):
         simulation = setup.simulation
         unmade = [
@@ -463,15 +463,15 @@ def pod_named(
         pods = [] if unmade else pods or named(simulation.new)
         if setup.changes and len(old) == 1 and not (unmade or simulation.exists(old[0])):
             pods, why = _in_place_of(simulation, old[0])
-            told = [f"{old[0].key}: {why}"]
+            fates = [f"{old[0].key}: {why}"]
     with located(source=SOURCE):
         place = only_namespace([pod.namespace for pod in pods], text) or place
     pods = [pod for pod in pods if pod.namespace == place]
-    if not (pods or unmade or told):
+    if not (pods or unmade or fates):
         workload = _only_workload(simulation, text, name, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True, []
     listed = [Target(pod.key, setup.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
-    return listed, unmade, not listed, told
+    return listed, unmade, not listed, fates
 
 
 def _in_place_of(simulation: Simulation, old: Pod) -> tuple[list[Pod], str]:

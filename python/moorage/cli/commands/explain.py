@@ -136,7 +136,7 @@ def explain(
     for name in names:
         if name not in known:
             raise InputError(no_node(name, known), source="--node, --why-not")
-    targets, unmade, is_list, told = _targets(setup, target, options["namespace"])
+    targets, unmade, is_list, fates = _targets(setup, target, options["namespace"])
     named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
     situation = ALONE if options["alone"] else AFTER_RUN if options["after_run"] else IN_TURN
@@ -151,7 +151,7 @@ def explain(
     not_made = [_not_made(setup, group) for group in unmade]
     unmade_lines = (line for group in zip(unmade, not_made, strict=True) for line in _unmade_lines(*group))
     unmade_texts = [
-        *told,
+        *fates,
         *pinned,
         *([] if output in ("json", "yaml") and by is None else unmade_lines),  # the document has `not_made`
         *(_grown_lines(setup, coming, options["namespace"], targeted) if coming is not None else ()),
@@ -168,7 +168,7 @@ def explain(
     about = _print_notes(setup, workloads, warnings, coming is not None)
     if by is not None:
         _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
-    elif explained or not (unmade or pinned or told) or output != "table":
+    elif explained or not (unmade or pinned or fates) or output != "table":
         write_explanations(output, explained, limit, names, not_made if is_list else None, about)
     if output == "table":
         with ignore_broken_pipe():

@@ -10,7 +10,7 @@ import click
 
 from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import Verdict
-from moorage.answers.runs.simulation import HELD, NOT_STARTED
+from moorage.answers.runs.simulation import KEPT, NOT_ROLLED_OUT, NOT_STARTED
 from moorage.answers.text_tables import CommandLine, PrintedTable
 from moorage.cluster.references import short_label
 from moorage.cluster.verbs import RequestedChange
@@ -176,10 +176,12 @@ def _finding_cases(verdict: Verdict) -> Iterator[Case]:
         what = f"{number_of(finding.pods, 'pod', 'pods')} {status}" if finding.pods else status
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         kind, _, name = workload.text.partition("/")
-        target = f"{kind}/{workload.namespace}/{name}"
-        has_place = status in (*HELD, NOT_STARTED)
+        question = ["explain", f"{kind}/{workload.namespace}/{name}"]
+        if status == KEPT:  # the drain is explained, and what would let it end
+            question = ["plan", "drain", *dict.fromkeys(outcome.node for outcome in finding.group.outcomes)]
+        has_place = status in (NOT_ROLLED_OUT, NOT_STARTED)
         explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
-        command = command_alike(("explain", target)) if explains else ""
+        command = command_alike(question) if explains else ""
         text = f"{what}: {reason}{finding.hint}{because}"
         yield Case(title, text, finding.counts, command)
 

@@ -13,6 +13,7 @@ from moorage.kube import ClusterQueue, LocalQueue, Object, PodSpec
 from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
 from moorage.queues import Kueue, QueuedWorkload
 from moorage.queues.whole_amounts import amount, text
+from moorage.queues.workloads import READY
 
 _MIN = "kueue.x-k8s.io/job-min-parallelism"
 _MOST = 3
@@ -22,7 +23,11 @@ _Place = tuple[str, str]
 
 def helpful_changes(kueue: Kueue, workload: QueuedWorkload) -> list[str]:
     """Return changes that let a workload in, a clause each: another queue, fewer pods, smaller requests, more
-    quota, and no limits to what is borrowed and lent."""
+    quota, and no limits to what is borrowed and lent. One that has quota lacks admission checks alone."""
+    if workload.status == "quotaReserved":
+        lacking = [name for name, state in workload.checks.items() if state.state != READY]
+        check, are = ("check", "is") if len(lacking) == 1 else ("checks", "are")
+        return [f"when admission {check} {', '.join(lacking)} {are} {READY}"] if lacking else []
     tried = _ChangedQueues(kueue, workload)
     kinds = (tried.other_queues, tried.fewer_pods, tried.smaller_requests, tried.more_quota, tried.no_limits)
     return [clause for kind in kinds for clause in islice(kind(), 1)][:_MOST]

@@ -3,6 +3,7 @@ pkg/webhooks), in its words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -34,7 +35,10 @@ from ..model.kueue import (
 )
 from ..model.meta import Object, QuantityLike
 from ..model.node import HOSTNAME
+from ..model.workload import KUEUE, Job
+from ..workloads.ownership import has_made_up_uid
 
+_LEAST = f"{KUEUE}/job-min-parallelism"
 _NEGATIVE = "must be greater than or equal to 0"
 _STOPS = (RUN, HOLD, DRAIN)
 _PREFERENCES = ("BorrowingOverPreemption", "PreemptionOverBorrowing")
@@ -62,6 +66,8 @@ def refusals(obj: Object) -> list[str]:
         return [*_unsupported("spec.stopPolicy", obj.spec.stop_policy, _STOPS)]
     if isinstance(obj, Topology):
         return [*_of_levels(obj.spec.levels)]
+    if isinstance(obj, Job):
+        return [*_of_job(obj)]
     return [*_of_workload(obj)] if isinstance(obj, Workload) else []
 
 
@@ -172,6 +178,21 @@ def _of_levels(levels: Sequence[TopologyLevel]) -> Iterator[str]:
     if any(level.node_label == HOSTNAME for level in levels[:-1]):
         text = f"the {HOSTNAME} label can only be used at the lowest level of topology"
         yield _invalid("spec.levels", "array", text)
+
+
+def _of_job(job: Job) -> Iterator[str]:
+    """Yield what is wrong with how many pods of a new Job have to be admitted."""
+    least = job.metadata.annotations.get(_LEAST)
+    if least is None or (job.metadata.uid and not has_made_up_uid(job)):
+        return
+    pods = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is not None:
+        pods = min(pods, job.spec.completions)
+    path = f"metadata.annotations[{_LEAST}]"
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", least) is None:
+        yield _invalid(path, least, f'strconv.Atoi: parsing "{least}": invalid syntax')
+    elif not 0 < int(least) < pods:
+        yield _invalid(path, int(least), f"should be between 0 and {pods - 1}")
 
 
 def _of_workload(workload: Workload) -> Iterator[str]:

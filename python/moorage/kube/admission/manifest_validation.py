@@ -45,7 +45,7 @@ from .request import without_admission
 from .rules.decoding import decoding_fault
 from .rules.update_rules import as_updated, update_causes
 from .stored.version_defaults import with_version_defaults
-from .validate_object import validate
+from .validate_object import check_as_kueue, validate
 
 
 class _Plan(NamedTuple):
@@ -249,6 +249,8 @@ def check_new(obj: Object, text: bytes, gates: FeatureGates = DEFAULT_GATES) -> 
     refuse(manifest_causes(text, obj.kind, obj.api_version, gates))
     if not has_rules(obj.kind, obj.api_version):  # `validate` is stricter than a server about some fields
         validate(obj)
+    else:
+        check_as_kueue(obj)
 
 
 _REQUIRED = "Required value"

@@ -376,7 +376,20 @@ def validate(obj: Object) -> None:
         from ..apiserver.custom_schemas import check_custom  # few clusters have Karpenter
 
         check_custom(obj)
-    elif obj.api_version.startswith(f"{KUEUE}/"):
+    else:
+        check_as_kueue(obj)
+
+
+def check_as_kueue(obj: Object) -> None:
+    """Refuse an object of Kueue's kinds, or a Job, as Kueue does.
+
+    Raises
+    ------
+    InputError
+        It is refused; names the object and the field of the first error.
+    """
+    annotations = obj.metadata.annotations
+    if obj.api_version.startswith(f"{KUEUE}/") or f"{KUEUE}/job-min-parallelism" in annotations:
         from .kueue_refusals import refusals  # few clusters have Kueue
 
         for text in refusals(obj):

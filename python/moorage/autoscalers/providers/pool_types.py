@@ -18,7 +18,7 @@ from moorage._core.provision.label_requirements import Vocabulary
 from moorage.cluster.amounts import compared
 from moorage.cluster.requirements import whole
 from moorage.errors import InputError, examples, first_of, located, number_of
-from moorage.kube import Node, NodeOverlay, NodePool, Object, PersistentVolume
+from moorage.kube import Node, NodeOverlay, NodePool, NodeSelectorRequirement, Object, PersistentVolume
 from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
 from moorage.kube.model.node import REGION
 from moorage.notes import RoutineNote
@@ -124,14 +124,15 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             yield f"{about}, which is no label of its provider, so it makes no node{hint}"
         elif like:
             yield f"{about}, a label of its own{hint}"
-    vocabulary = Vocabulary(CORE | own)
+    vocabulary, zones = Vocabulary(CORE | own), {each.zone for kind in types for each in kind.offerings}
+    has = has - {INSTANCE_TYPE} | ({ZONE} if zones else set())
+    in_zones = NodeSelectorRequirement(ZONE, "In", tuple(sorted(zones)))
     for requirement in template.spec.requirements or ():
         key = known.key(requirement.key)
         of_pool = vocabulary.of_terms([requirement])
-        if key in has - {INSTANCE_TYPE} and not any(
+        if key in has and not any(
             of_pool.intersects(vocabulary.of_terms([each]))
-            for kind in types
-            for each in kind.requirements
+            for each in chain([in_zones], *(kind.requirements for kind in types))
             if each.key == key
         ):
             text = f"{requirement.key} {requirement.operator} [{', '.join(requirement.values[:3])}]"

@@ -2,7 +2,8 @@
 CustomResourceDefinitions, which karpenter_schemas.json has: v1.15.0, and commits for Azure and GCP.
 
 Texts: kube-openapi, pkg/validation/errors, and k8s.io/apiextensions-apiserver, pkg/apiserver (validation,
-schema/listtype, schema/cel). Only the spec is looked at: a server drops the status of a manifest.
+schema/listtype, schema/cel). A server drops the status of a manifest; only the types there are looked at,
+since the conditions decide whether a pool makes nodes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ..plain import plain
 
 Schema = dict[str, Any]
 _TYPES = {str: "string", int: "integer", bool: "boolean", float: "number", dict: "object", list: "array"}
+_WRONG_TYPE = " in body must be of type "
 _ENDS_HERE = ("Unsupported value", "Required value", "Too long", "Too many")
 """What keeps a server from asking the rules."""
 _MOST = 10
@@ -83,7 +85,10 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
     name, meta = f"{obj.api_version}/{obj.kind}", obj.metadata
     old = None if before is None else plain(before).get("spec")
     is_manifest = not (meta.uid or meta.resource_version)
-    problems = spec_problems(name, plain(obj).get("spec", {}), old, is_manifest or before is not None)
+    value = plain(obj)
+    problems = spec_problems(name, value.get("spec", {}), old, is_manifest or before is not None)
+    of_status = _problems(value.get("status", {}), schemas()[name]["properties"].get("status", {}), "status")
+    problems += [each for each in of_status if _WRONG_TYPE in each.text and '"null"' not in each.text]
     if problems:
         (path, text), *others = problems
         text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
@@ -126,14 +131,14 @@ def _with_defaults(value: Any, schema: Schema) -> Any:
 
 
 def _ends_here(text: str) -> bool:
-    return text.startswith(_ENDS_HERE) or "in body must be of type" in text
+    return text.startswith(_ENDS_HERE) or _WRONG_TYPE in text
 
 
 def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
     """Yield what the schema refuses of a value and of what it has."""
     wanted, kind = schema.get("type"), _TYPES.get(type(value), "null")
     if wanted and kind != wanted and (kind, wanted) != ("integer", "number"):
-        text = f'Invalid value: "{kind}": {path} in body must be of type {wanted}: "{kind}"'
+        text = f'Invalid value: "{kind}": {path}{_WRONG_TYPE}{wanted}: "{kind}"'
         yield FieldProblem(path, text)
         return
     yield from (FieldProblem(path, text) for text in _texts(value, schema, path))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
+from msgspec import UNSET
+
 import moorage as mo
 from moorage.kube import Job, Pod, decode_object, load
 
@@ -115,3 +117,10 @@ def test_a_replay_lets_in_the_next_job_when_one_goes() -> None:
     timeline.delete(100, "job/a")
     pods = mo.replay(timeline).pods().to_dict()
     assert pods["bound"] == [10.0] * 3 + [100.0] * 3
+
+
+def test_documents_have_what_kueue_decided() -> None:
+    told = ["default/job/a: admitted by team with flavor f; then 3 of 3 pods find nodes"]
+    assert mo.check([NODE, *QUEUES], job("a", 3)).document().queues == told
+    assert mo.simulate([NODE, *QUEUES], job("a", 3)).document().queues == told
+    assert mo.check([NODE]).document().queues is UNSET

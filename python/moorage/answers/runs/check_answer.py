@@ -146,6 +146,9 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     """The running pods that are evicted for others, and for whom."""
     rests_on: list[str]
     """What the answer takes as given and may be otherwise in a cluster, where it may matter."""
+    queues: list[str] | UnsetType = UNSET
+    """What Kueue has decided, a line each: who is admitted with which flavors, whom that preempts, how many
+    pods find nodes, and what would let others in. Absent without a LocalQueue."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,7 @@ class CheckAnswer:
             removed=[_removed_pods(removal) for removal in self.removed],
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
+            queues=simulation.queues,
         )
 
     def lines(self, names_all: bool = False) -> Iterator[str]:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
@@ -255,14 +255,20 @@ class Simulation(Struct, dict=True):
         )
         return [*self.setup.preempted.values(), *evicted]
 
-    def lines(self) -> Iterator[str]:
-        """Yield which running pods were evicted, on which times it depends, and who was not asked, a line
-        each."""
-        if (queues := self.scheduler.ask.queues()) is not None:
-            from ..queues.queued_workloads import admission_lines
+    @cached_property
+    def queues(self) -> list[str] | UnsetType:
+        """What Kueue has decided, a line each; unset without a LocalQueue."""
+        if (queues := self.scheduler.ask.queues()) is None:
+            return UNSET
+        from ..queues.queued_workloads import admission_lines
 
-            loaded = self.setup.loaded
-            yield from admission_lines(queues, self.placed_of, loaded.decided, loaded.waited)
+        loaded = self.setup.loaded
+        return [*admission_lines(queues, self.placed_of, loaded.decided, loaded.waited)]
+
+    def lines(self) -> Iterator[str]:
+        """Yield what Kueue has decided, which running pods were evicted, on which times it depends, and who
+        was not asked, a line each."""
+        yield from self.queues or ()
         if self.preempted:
             pods = number_of(len(self.preempted), "running pod", "running pods")
             texts = [f"{victim.pod.key}, by {victim.by}" for victim in self.preempted]

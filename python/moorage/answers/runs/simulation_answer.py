@@ -97,6 +97,9 @@ class SimulationDocument(Document, frozen=True, kw_only=True):
     """The running pods that are evicted for others, and for whom."""
     rests_on: list[str]
     """What the answer takes as given and may be otherwise in a cluster, where it may matter."""
+    queues: list[str] | UnsetType = UNSET
+    """What Kueue has decided, a line each: who is admitted with which flavors, whom that preempts, how many
+    pods find nodes, and what would let others in. Absent without a LocalQueue."""
     new_nodes: NewNodesDocument | UnsetType = UNSET
     """The nodes that autoscalers make; only if the input has NodePools, or node groups are given."""
     summary: Summary
@@ -152,6 +155,7 @@ class SimulationAnswer:
             summary=simulation.summary,
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
+            queues=simulation.queues,
             new_nodes=simulation.scale_up,
             **structs.asdict(about),
         )

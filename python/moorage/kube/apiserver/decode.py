@@ -262,6 +262,20 @@ def decode_kind(document: Document, kind: str) -> Object:
     return decode_as(document, _KINDS[kind])
 
 
+def check_required(document: Document, kind: str) -> None:
+    """Refuse an object of a kind that is read if it lacks what no struct tells: quotas of Kueue.
+
+    Raises
+    ------
+    InputError
+        A field is missing.
+    """
+    if _GROUPS.get(kind, ("",))[0] == KUEUE:
+        from .kueue_versions import check_quotas
+
+        check_quotas(decode(document, dict[str, Any]))
+
+
 def decode_as(document: Document, struct: type[K]) -> K:
     """Decode an object into a struct of a kind, with the rules of `decode_object`.
 

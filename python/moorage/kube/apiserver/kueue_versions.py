@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moorage.errors import InputError
@@ -52,6 +53,33 @@ def to_v1beta2(value: Values, kind: str) -> Values:
         raise InputError(f'strict decoding error: unknown field "spec.{foreign[0]}"')
     converted = value | {"apiVersion": _V1BETA2}
     return converted | {"spec": _converted(dict(spec), kind)} if version == _V1BETA1 else converted
+
+
+def check_quotas(value: Values) -> None:
+    """Refuse quotas that lack what Kueue's CRDs require; a struct does not tell 0 from none.
+
+    Raises
+    ------
+    InputError
+        A field is missing.
+    """
+    spec = value.get("spec") or {}
+    for group, path in _dicts(spec, "resourceGroups", "spec", ("coveredResources", "flavors")):
+        for flavor, its_path in _dicts(group, "flavors", path, ("name", "resources")):
+            for _ in _dicts(flavor, "resources", its_path, ("name", "nominalQuota")):
+                pass
+
+
+def _dicts(value: Values, field: str, path: str, required: Iterable[str]) -> Iterator[tuple[Values, str]]:
+    """Yield the items of a list with their paths; each has to have some fields, lists that are not empty."""
+    items = value.get(field)
+    for at, item in enumerate(items if isinstance(items, list) else ()):
+        where = f"{path}.{field}[{at}]"
+        if isinstance(item, dict):
+            for name in required:
+                if item.get(name) in (None, "", []):
+                    raise InputError("Required value", path=f"{where}.{name}")
+            yield item, where
 
 
 def _converted(spec: Values, kind: str) -> Values:

@@ -25,6 +25,7 @@ from .unknown_fields import (
     ANY,
     EVERY,
     Path,
+    checked_struct,
     has_only_known_fields,
     known_at,
     path_text,
@@ -422,7 +423,7 @@ class FieldValidation:
         InputError
             The object is a manifest, the mode is ``strict``, and there are unknown or duplicate fields.
         """
-        struct = "" if self.mode == "ignore" else struct_of(kind, api_version)
+        struct = "" if self.mode == "ignore" else checked_struct(kind, api_version)
         if not struct:
             return False
         meta = _metadata(document) if meta is None else meta

@@ -1,6 +1,6 @@
 """Finds kinds, versions and fields that Kubernetes does not have: in no release from v1.34 to v1.37, as
 clusters of all are read, or in the one that decides. The table is field_names.json; those of Karpenter's
-kinds are in its schemas.
+kinds are in its schemas, those of Kueue's in kueue_fields.json.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from moorage.errors import InputError, shorten
+
+from ..model.workload import KUEUE
 
 LISTS, MAPS = "[]", "{}"
 ANY, EVERY = "any", "every"
@@ -109,6 +111,25 @@ def _table() -> _Table:
     return table
 
 
+class _Fields(msgspec.Struct):
+    structs: dict[str, dict[str, str]]
+
+
+@cache
+def _kueue() -> dict[str, dict[str, str]]:
+    """The structs of Kueue's kinds that people write; those of the kinds have the names of these."""
+    text = pathlib.Path(__file__).with_name("kueue_fields.json").read_bytes()
+    return msgspec.json.decode(text, type=_Fields).structs
+
+
+def checked_struct(kind: str, api_version: str) -> str:
+    """Return the name of the struct of a kind; "" for one whose fields are not known."""
+    if api_version.startswith(f"{KUEUE}/"):
+        name = f"{api_version}/{kind}"
+        return name if name in _kueue() else ""
+    return struct_of(kind, api_version)
+
+
 @cache
 def struct_of(kind: str, api_version: str) -> str:
     """Return the name of the struct of a built-in kind; "" for a kind that is not built in.
@@ -138,7 +159,7 @@ def fields_of(struct: str) -> dict[str, str]:
     dict of str to str
         The name is followed by ``[]`` for a list and ``{}`` for a map of structs; "" for other fields.
     """
-    known = _table().structs.get(struct)
+    known = _table().structs.get(struct) or _kueue().get(struct)
     if known is None:
         from .custom_schemas import struct_fields  # few clusters have Karpenter
 

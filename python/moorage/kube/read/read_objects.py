@@ -19,7 +19,7 @@ from moorage.notes import RoutineNote
 
 from .. import read as room
 from .. import workloads as of_workloads
-from ..apiserver.decode import Head, decode, decode_kind, is_json, is_known
+from ..apiserver.decode import Head, check_required, decode, decode_kind, is_json, is_known
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
     FieldValidation,
@@ -575,6 +575,7 @@ class _Reader:
         if obj is not None and of_workloads.deployment_rollout.is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
             differs = self.fields.check(document, kind, version, origin.source, obj.metadata)
+            check_required(document, kind)
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
             self._store(room.snapshots.read_flags(obj, document), *origin[:3])

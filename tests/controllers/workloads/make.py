@@ -70,11 +70,11 @@ def at_most(rounds: int) -> Iterator[None]:
     """Fail where the controllers do more rounds in all than these, instead of waiting for ever."""
     work, left = ClusterControllers.work, rounds
 
-    def counted(controllers: ClusterControllers) -> bool:
+    def counted(controllers: ClusterControllers, decides: bool = True) -> bool:
         nonlocal left
         left -= 1
         assert left >= 0, f"more than {rounds} rounds"
-        return work(controllers)
+        return work(controllers, decides)
 
     with patch.object(ClusterControllers, "work", counted):
         yield

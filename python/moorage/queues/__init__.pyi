@@ -1,5 +1,6 @@
 # The public names: for type checkers, and for the room, which imports each at its first use.
 
+from .candidates import REASONS as REASONS
 from .queue_manager import AdmittedWorkload as AdmittedWorkload
 from .queue_manager import Cycle as Cycle
 from .queue_manager import Kueue as Kueue

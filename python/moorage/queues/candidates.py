@@ -17,12 +17,13 @@ from .whole_amounts import FlavorResource
 from .workloads import EVICTED, JOB_UID, WHILE_BORROWING, QueuedWorkload, Usage
 
 IN_QUEUE, RECLAIMED, BY_SHARE = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
-_WORDS = {
+REASONS = {
     IN_QUEUE: "prioritization in the ClusterQueue",
     RECLAIMED: "reclamation within the cohort",
     BY_SHARE: "Fair Sharing within the cohort",
     WHILE_BORROWING: "reclamation within the cohort while borrowing",
 }
+"""Why workloads are preempted, as Kueue says it."""
 _BUFFER = 5 * 60 * 1000
 
 
@@ -43,7 +44,7 @@ class PreemptionTarget(NamedTuple):
         job = preemptor.obj.metadata.labels.get(JOB_UID, "")
         return (
             f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
-            f"JobUID: {job or 'UNKNOWN'}) due to {_WORDS[self.reason]}; preemptor path: {_path(queue)}; "
+            f"JobUID: {job or 'UNKNOWN'}) due to {REASONS[self.reason]}; preemptor path: {_path(queue)}; "
             f"preemptee path: {_path(target)}"
         )
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of
-from moorage.queues import Kueue, QueuedWorkload
+from moorage.queues import REASONS, Kueue, QueuedWorkload
 from moorage.queues.flavors import flavor_refusal
 from moorage.queues.snapshot import FlavorGroup, Queue
 from moorage.queues.whole_amounts import PODS, text
 
 from .queue_changes import helpful_changes
-from .queued_workloads import REASONS, name_of
+from .queued_workloads import name_of
 
 _NAMES = 3
 _PRIORITIES = {

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from moorage.errors import number_of
 from moorage.kube import ClusterQueue, LocalQueue, Object, PodSpec
 from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
+from moorage.kube.model.workload import MIN_PARALLELISM
 from moorage.queues import Kueue, QueuedWorkload
 from moorage.queues.whole_amounts import amount, text
 from moorage.queues.workloads import READY
 
-_MIN = "kueue.x-k8s.io/job-min-parallelism"
 _MOST = 3
 _Place = tuple[str, str]
 """A flavor and a resource."""
@@ -79,7 +79,7 @@ class _ChangedQueues:
                 most = number
         if least:
             owner = self._workload.metadata.controller()
-            allows = f' (the annotation {_MIN}: "{least}" allows it)'
+            allows = f' (the annotation {MIN_PARALLELISM}: "{least}" allows it)'
             yield f"with {number_of(least, 'pod', 'pods')}" + (
                 allows if owner is not None and owner.kind == "Job" else ""
             )

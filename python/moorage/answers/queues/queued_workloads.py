@@ -9,8 +9,9 @@ from typing import NamedTuple
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
+from moorage.kube.model.workload import KUEUE
 from moorage.kube.workloads.ownership import Workload, group_to_show
-from moorage.queues import AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
+from moorage.queues import REASONS, AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
 
 from .queue_changes import helpful_changes
 
@@ -18,13 +19,6 @@ _MOST = 5
 OF_PODS = ("Pod", "StatefulSet")
 """The kinds of which each pod that waits is there already, with a gate."""
 PlacedOf = Callable[[Workload], int]
-REASONS = {
-    "InClusterQueue": "prioritization in the ClusterQueue",
-    "InCohortReclamation": "reclamation within the cohort",
-    "InCohortReclaimWhileBorrowing": "reclamation within the cohort while borrowing",
-    "InCohortFairSharing": "Fair Sharing within the cohort",
-}
-"""Why workloads are preempted, as Kueue says it."""
 
 
 def job_of(kueue: Kueue, name: str, namespace: str) -> tuple[str, str, str | None] | None:
@@ -69,7 +63,7 @@ def owner_of(workload: QueuedWorkload) -> Workload:
     """Return the job of a workload; itself without one."""
     owners, namespace = workload.obj.metadata.owner_references, workload.obj.namespace
     if not owners:
-        return Workload(namespace, "Workload", workload.obj.name, "kueue.x-k8s.io")
+        return Workload(namespace, "Workload", workload.obj.name, KUEUE)
     owner = owners[-1]  # of a pod, its Deployment comes last
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 

@@ -12,13 +12,13 @@ from moorage.kube.model.kueue import ResourceFlavor, Topology, Workload
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.pod import POD_GATED, POD_PENDING, Pod, PodSchedulingGate
-from moorage.kube.model.workload import QUEUE, Deployment, Job, ReplicaSet, StatefulSet
+from moorage.kube.model.workload import KUEUE, QUEUE, Deployment, Job, ReplicaSet, StatefulSet
 from moorage.kube.workloads.ownership import controller_reference, is_active
 from moorage.queues import AdmittedPods, QueuedWorkload
 from moorage.queues.jobs.job_workloads import POD_GROUP
 from moorage.store import ObjectStore, find_object
 
-GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
+GATE = PodSchedulingGate(f"{KUEUE}/admission")
 _OWNERS: dict[str, type[Object]] = {
     kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, Job)
 }
@@ -100,12 +100,11 @@ def in_domain(client: ObjectStore, pod: Pod, pods: list[Pod], workload: QueuedWo
     """
     stored = [find_object(client, Pod, each.name, each.namespace) for each in pods if each.key != pod.key]
     for held in workload.holds or ():
-        levels = _levels(client, held)
-        if not (held.domains and levels):
+        labels = _labels(client, held)
+        if not (held.domains and labels):
             continue
-        taken = Counter(_labels(each, levels) for each in stored if each is not None)
+        taken = Counter(_selected(each, labels) for each in stored if each is not None)
         for domain in held.domains:
-            labels = levels[-1:] if levels[-1] == HOSTNAME else levels
             values = domain.values[-len(labels) :]
             if taken[values] < domain.pods:
                 selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
@@ -113,17 +112,18 @@ def in_domain(client: ObjectStore, pod: Pod, pods: list[Pod], workload: QueuedWo
     return None
 
 
-def _labels(pod: Pod, levels: tuple[str, ...]) -> tuple[str, ...]:
+def _selected(pod: Pod, labels: tuple[str, ...]) -> tuple[str, ...]:
     selector = pod.spec.node_selector or {}
-    labels = levels[-1:] if levels[-1] == HOSTNAME else levels
     return tuple([selector.get(label, "") for label in labels])
 
 
-def _levels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:
-    """Return the labels of the levels of the topology that a set of pods has; none without one."""
+def _labels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:
+    """Return the labels that name a domain in the topology of a set of pods: those of its levels, or of the
+    host name alone where that is the lowest; none without a topology."""
     for name in pods.flavors.values():
         flavor = find_object(client, ResourceFlavor, name)
         if flavor is not None and flavor.spec.topology_name:
             topology = find_object(client, Topology, flavor.spec.topology_name)
-            return () if topology is None else tuple([level.node_label for level in topology.spec.levels])
+            levels = () if topology is None else tuple([level.node_label for level in topology.spec.levels])
+            return levels[-1:] if levels[-1:] == (HOSTNAME,) else levels
     return ()

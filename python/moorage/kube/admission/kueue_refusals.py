@@ -35,10 +35,9 @@ from ..model.kueue import (
 )
 from ..model.meta import Object, QuantityLike
 from ..model.node import HOSTNAME
-from ..model.workload import KUEUE, Job
+from ..model.workload import MIN_PARALLELISM, Job
 from ..workloads.ownership import has_made_up_uid
 
-_LEAST = f"{KUEUE}/job-min-parallelism"
 _NEGATIVE = "must be greater than or equal to 0"
 _STOPS = (RUN, HOLD, DRAIN)
 _PREFERENCES = ("BorrowingOverPreemption", "PreemptionOverBorrowing")
@@ -182,13 +181,13 @@ def _of_levels(levels: Sequence[TopologyLevel]) -> Iterator[str]:
 
 def _of_job(job: Job) -> Iterator[str]:
     """Yield what is wrong with how many pods of a new Job have to be admitted."""
-    least = job.metadata.annotations.get(_LEAST)
+    least = job.metadata.annotations.get(MIN_PARALLELISM)
     if least is None or (job.metadata.uid and not has_made_up_uid(job)):
         return
     pods = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is not None:
         pods = min(pods, job.spec.completions)
-    path = f"metadata.annotations[{_LEAST}]"
+    path = f"metadata.annotations[{MIN_PARALLELISM}]"
     if re.fullmatch(r"[+-]?[0-9]{1,18}", least) is None:
         yield _invalid(path, least, f'strconv.Atoi: parsing "{least}": invalid syntax')
     elif not 0 < int(least) < pods:

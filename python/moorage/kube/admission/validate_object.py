@@ -34,7 +34,7 @@ from ..model.meta import (
     thousandths,
 )
 from ..model.pod import Pod, PodSpec, ResourceRequirements
-from ..model.workload import KUEUE, CustomObject
+from ..model.workload import KUEUE, MIN_PARALLELISM, CustomObject
 from ..releases import ALWAYS
 from .field_checks import (
     Fault,
@@ -389,7 +389,7 @@ def check_as_kueue(obj: Object) -> None:
         It is refused; names the object and the field of the first error.
     """
     annotations = obj.metadata.annotations
-    if obj.api_version.startswith(f"{KUEUE}/") or f"{KUEUE}/job-min-parallelism" in annotations:
+    if obj.api_version.startswith(f"{KUEUE}/") or MIN_PARALLELISM in annotations:
         from .kueue_refusals import refusals  # few clusters have Kueue
 
         for text in refusals(obj):

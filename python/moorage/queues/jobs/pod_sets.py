@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.kueue import PodSet, TopologyRequest
 from moorage.kube.model.meta import ObjectMeta, whole_number
-from moorage.kube.model.workload import KUEUE, Job, LeaderWorkerSet, PodTemplateSpec
+from moorage.kube.model.workload import KUEUE, MIN_PARALLELISM, Job, LeaderWorkerSet, PodTemplateSpec
 from moorage.kube.workloads.kind_rules import map_of, maps_of, number_of
 
 Values = dict[str, Any]
@@ -90,7 +90,7 @@ def of_job(job: Job) -> list[PodSet]:
     count = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         count = min(count, spec.completions)
-    least = whole_number(job.metadata.annotations.get(f"{KUEUE}/job-min-parallelism", ""))
+    least = whole_number(job.metadata.annotations.get(MIN_PARALLELISM, ""))
     return [pod_set("main", count, spec.template, least)]
 
 

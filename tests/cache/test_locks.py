@@ -8,11 +8,11 @@ from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from tests.locks import check_locked, guard, is_held
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, cnr, group, nm_node, pdb, pod, reservation
 
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.engine.cache import NodeTree, SchedulerCache, Snapshot
 from moorage.kube import Pod, parse_selector
 

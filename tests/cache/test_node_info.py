@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.cache.world import everything
-from tests.doors.compat import BinderCache, CacheHandler
 from tests.make import node, pod, port
 
+from moorage.compat.binder_cache import BinderCache, CacheHandler
 from moorage.engine.cache import NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.kube import Affinity, Pod, PodAffinity, PodAffinityTerm

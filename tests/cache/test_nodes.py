@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.compat import BinderCache, CacheHandler
 from tests.make import node, pod
 
+from moorage.compat.binder_cache import BinderCache, CacheHandler
 from moorage.engine.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.kube import Taint
 

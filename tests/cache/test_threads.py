@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
-from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
 from tests.doors.engine import node_table
 from tests.make import node, pod
 
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.kube import Pod, parse_selector
 

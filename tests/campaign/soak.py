@@ -21,11 +21,11 @@ from time import monotonic
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.kube import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode
-from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
 from tests.make import node, pod
 
 Round = Callable[[], None]

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from tests.autoscaling.test_domain_counts import CORE, HOST, SPREAD, ZONE, Group, Pass
 from tests.devices.make import device, device_class, request, resource_slice
-from tests.doors.compat import BinderCache, CacheHandler
 from tests.doors.engine import Preemptor, VolumesInUse, VolumesOfBatch, groups_of
 from tests.framework.runtime.compiled import compiled
 from tests.make import node, pod
@@ -25,6 +24,7 @@ from tests.volume.make import uses, volume
 
 import moorage._core
 from moorage import Scheduler, load_native_plugin
+from moorage.compat.binder_cache import BinderCache, CacheHandler
 from moorage.engine.cache import Snapshot
 from moorage.kube import (
     Cluster,

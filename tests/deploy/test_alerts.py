@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.test_manifests import expressions
-from tests.doors.live import ApiClient, LiveScheduler
+from tests.doors.live import LiveScheduler
 from tests.serve.test_live_scheduler import Clock, Hang, asking, full_nodes, machine, until
 from tests.store.api.conftest import client as client
 from tests.store.api.conftest import server as server
@@ -19,6 +19,7 @@ from tests.store.api.conftest import store as store
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import LIMIT, WireServer
 
+from moorage.live.client import ApiClient
 from moorage.store import ObjectStore, ServerError
 
 Labels = tuple[tuple[str, str], ...]

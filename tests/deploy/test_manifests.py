@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from tests.doors.cli import GAUGES, extender, read_questions, scheduler, twin
 from tests.doors.engine import read_configuration
 from tests.doors.kube import plural
-from tests.doors.live import END, HEALTH, QUESTIONS, ApiClient, LiveScheduler, kinds_of_clusters
+from tests.doors.live import END, HEALTH, QUESTIONS, LiveScheduler, kinds_of_clusters
 from tests.house.source import ROOT
 from tests.serve.test_live_scheduler import Clock, asking, machine, until
 from tests.store.api.conftest import client as client
@@ -28,6 +28,7 @@ from tests.store.api.wire_server import LIMIT, WireServer
 
 from building.environment import pins, wanted
 from moorage import __version__
+from moorage.live.client import ApiClient
 from moorage.store import ObjectStore
 
 DEPLOY = ROOT / "deploy"

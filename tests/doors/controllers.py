@@ -1,8 +1,6 @@
 """What tests need of the inside of controllers."""
 
-# Its documented names, for the parameters of its functions.
 # Rounds and calls are counted.
-from moorage.controllers import ClusterControllers as ClusterControllers
 from moorage.controllers import disruption_controller as disruption_controller
 from moorage.controllers import persistent_volume as persistent_volume
 from moorage.controllers.api_server import ApiServer as ApiServer

@@ -317,9 +317,6 @@ from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_on
 # Columns of two sources, which have to be alike.
 from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns
 
-# Plugins of rows that tests write.
-from moorage.engine.framework.out_of_tree_plugins import RowPlugin as RowPlugin
-
 # Plugins behind the C ABI that tests compile or make of bytes.
 from moorage.engine.framework.out_of_tree_plugins import from_address as from_address
 from moorage.engine.framework.out_of_tree_plugins import from_capsule as from_capsule

@@ -5,10 +5,7 @@ from moorage.live import writer as writer
 
 # Documented names one level below the room's own, and modules that are looked into.
 # The queue is shortened, and tries follow one another at once.
-from moorage.live.client import ApiClient as ApiClient
-from moorage.live.client import Connection as Connection
 from moorage.live.client import collection as collection
-from moorage.live.client import connect as connect
 from moorage.live.client import kubeconfig as kubeconfig
 
 # Kinds that are listed, which rights have to allow.

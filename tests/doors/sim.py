@@ -19,11 +19,6 @@ from moorage.sim.loaders.formats import FORMATS as FORMATS
 from moorage.sim.loaders.formats import reader as reader
 
 # Documented names one level below the room's own, and the classes of GPUs' measures.
-from moorage.sim.measures import MEASURES as MEASURES
-from moorage.sim.measures import evaluate as evaluate
-from moorage.sim.measures import gpu_allocation as gpu_allocation
-from moorage.sim.measures import measure as measure
-from moorage.sim.measures import summary as summary
 from moorage.sim.measures.gpu_measures import CLASSES as CLASSES
 
 # Documented: the plugins of a file.
@@ -47,16 +42,11 @@ from moorage.sim.replay_report import history_page as history_page
 from moorage.sim.replay_report import history_use as history_use
 from moorage.sim.replay_report import verification_page as verification_page
 
-# Documented: the policies that a profile can name.
-from moorage.sim.scheduling_policies import policies as policies
+# Executors by name.
 from moorage.sim.sweep import EXECUTORS as EXECUTORS
 
 # Documented names one level below the room's own.
-from moorage.sim.sweep import Sweep as Sweep
-from moorage.sim.sweep import SweepResult as SweepResult
 from moorage.sim.sweep import make_executor as make_executor
-from moorage.sim.sweep import read_sweep as read_sweep
-from moorage.sim.sweep import sweep as sweep
 
 # Cells of a sweep, which have to be as its file says.
 from moorage.sim.sweep_file import Cell as Cell
@@ -75,5 +65,3 @@ from moorage.sim.sweep_result import side_by_side as side_by_side
 # Intervals and executors, one by one.
 from moorage.sim.sweep_result import spread as spread
 from moorage.sim.sweep_result import with_error as with_error
-from moorage.sim.timeline import Event as Event
-from moorage.sim.timeline import Verb as Verb

@@ -31,8 +31,9 @@ from moorage.kube import (
     Toleration,
 )
 from moorage.sim.gym import SchedulingEnv, SchedulingVectorEnv, Transition
+from moorage.sim.scheduling_policies import policies
 from tests.doors.engine import bound
-from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes, policies
+from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes
 from tests.house.source import ROOT
 from tests.make import node, port
 from tests.make import pod as pod_of

@@ -12,8 +12,8 @@ from pydoc import locate
 
 import pytest
 
+from moorage.sim.scheduling_policies import policies
 from tests.doors.engine import in_tree_registry
-from tests.doors.sim import policies
 from tests.house.source import ROOT, files, name
 
 PAGES = ["ARCHITECTURE.md", "README.md", *(name(path) for path in files(".md", under="docs"))]

@@ -8,6 +8,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from moorage import Scheduler
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.kube import (
     GangSchedulingPolicy,
     ObjectMeta,
@@ -16,7 +17,6 @@ from moorage.kube import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from tests.doors.engine import place_group
 from tests.leaks.world import node, plain
 from tests.multi.binder_cache.binder_kit import (

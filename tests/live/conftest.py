@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import clear
 from tests.live.kit.control_plane import ADMIN, ControlPlane
 from tests.live.kit.cutting_proxy import CuttingProxy
 from tests.live.kit.fault_proxy import FaultProxy
 from tests.live.kit.live_process import Process
+
+from moorage.live.client import ApiClient, connect
 
 
 @pytest.fixture(scope="session")

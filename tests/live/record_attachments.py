@@ -20,8 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.doors.live import ApiClient, connect
-
+from moorage.live.client import ApiClient, connect
 from moorage.store import ConflictError, NotFoundError
 
 from .kit.cluster_workload import AT_ONCE, node, send

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 
 from moorage import Scheduler
 from moorage.kube import Namespace, Node, PersistentVolume, Pod, PodGroup
+from moorage.live.client import ApiClient
 from moorage.store import ApiError, ForbiddenError, Informer, UnauthorizedError
 
 pytestmark = pytest.mark.live

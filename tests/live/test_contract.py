@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.doors.live import ApiClient
 from tests.store.test_contract import *  # noqa: F403
 from tests.store.test_contract import OTHER, Pages
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient
 from moorage.store import ObjectClient
 
 pytestmark = pytest.mark.live

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import PATHS, create, devices, local_volumes, node, pod, send, workload
 from tests.live.kit.control_plane import ControlPlane
 from tests.live.kit.fake_kubelet import FakeKubelet
@@ -14,6 +13,7 @@ from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process
 
 from moorage.kube import PersistentVolumeClaim
+from moorage.live.client import ApiClient, connect
 
 pytestmark = pytest.mark.live
 NODES = 8

@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import create, node, pod, priority_classes
 from tests.live.kit.control_plane import ADMIN, LIMIT, ControlPlane, await_all
 from tests.live.kit.live_process import Command, await_bound
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient, connect
 
 pytestmark = pytest.mark.live
 

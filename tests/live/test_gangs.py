@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.doors.live import connect
 from tests.live.kit.cluster_workload import create, gang_objects, send
 from tests.live.kit.control_plane import ControlPlane
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import CONFIGURATION, Process
 from tests.live.test_same_placements import ORDERED, different
+
+from moorage.live.client import connect
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 GATES = "GenericWorkload=true"

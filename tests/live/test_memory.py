@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from tests.doors.engine import scheduler_state
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process
+
+from moorage.live.client import ApiClient
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 ALIVE, WARM, MORE = 300, 6_000, 6_000

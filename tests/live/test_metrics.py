@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.doors.live import connect
 from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
 
 from moorage.kube import Pod
+from moorage.live.client import connect
 
 pytestmark = pytest.mark.live
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.doors.live import connect
 from tests.house.source import ROOT
 from tests.live.kit.control_plane import LIMIT, ControlPlane
 from tests.live.kit.followed_page import Shell, agrees, steps
 from tests.live.kit.process_kubelet import ProcessKubelet
+
+from moorage.live.client import connect
 
 NAMESPACE, IMAGE = "moorage-system", "registry.example.com/moorage:0.1.0"
 SECONDS = 4 * LIMIT

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from tests.deploy.test_manifests import DEPLOY, LOST_ANSWER, Rights, documents, find, rights
-from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import (
     PATHS,
     claim,
@@ -27,6 +26,7 @@ from tests.live.kit.control_plane import ControlPlane, answers, free_ports
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Command
 
+from moorage.live.client import ApiClient, connect
 from moorage.store import NotFoundError
 
 pytestmark = pytest.mark.live

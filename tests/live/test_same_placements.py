@@ -14,12 +14,12 @@ from threading import Event
 from typing import Any
 
 import pytest
-from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import create, occupied_objects, varied_objects
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, volume_controller
 
 from moorage.kube import PersistentVolumeClaim, Pod
+from moorage.live.client import ApiClient, connect
 from moorage.store import Informer
 
 pytestmark = pytest.mark.live

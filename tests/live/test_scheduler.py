@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from tests.deploy.test_manifests import DEPLOY
-from tests.doors.live import connect
 from tests.live.kit.cluster_workload import create, objects, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, answers, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
+
+from moorage.live.client import connect
 
 pytestmark = pytest.mark.live
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from tests.deploy.test_manifests import DEPLOY, documents, find, find_named, rights
-from tests.doors.live import FollowedCluster, PredictedBindings, connect
+from tests.doors.live import FollowedCluster, PredictedBindings
 from tests.live.kit.cluster_workload import create, node, objects, pod, send
 from tests.live.kit.control_plane import ControlPlane, answers, await_all, free_ports
 from tests.live.kit.twin_process import ask, running
 from tests.live.test_rights import COLLECTIONS, NAMESPACE, asked
 
 from moorage import Scheduler
+from moorage.live.client import connect
 
 pytestmark = pytest.mark.live
 OVERLAY = DEPLOY / "overlays/twin"

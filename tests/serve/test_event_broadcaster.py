@@ -7,11 +7,12 @@ from threading import Event, Semaphore
 from typing import Any, cast
 
 import pytest
-from tests.doors.live import MAX_TRIES, Connection, EventBroadcaster, writer
+from tests.doors.live import MAX_TRIES, EventBroadcaster, writer
 from tests.doors.store import NotSentError
 from tests.make import pod
 from tests.store.api.wire_server import LIMIT
 
+from moorage.live.client import Connection
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
 
 

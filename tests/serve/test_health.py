@@ -7,8 +7,6 @@ from tests.doors.live import (
     LEASE_TOLERANCE,
     REFUSED_LIMIT,
     WATCH_LIMIT,
-    ApiClient,
-    Connection,
     Election,
     LeaderLease,
     Reflector,
@@ -21,6 +19,7 @@ from tests.store.api.test_reflector import take, watching
 from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient, Connection
 from moorage.store import ObjectStore, UnauthorizedError
 
 

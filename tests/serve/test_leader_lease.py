@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.live import (
-    ApiClient,
-    Election,
-    EventBroadcaster,
-    LeaderLease,
-    LostLeaseError,
-    RateLimit,
-    writer,
-)
+from tests.doors.live import Election, EventBroadcaster, LeaderLease, LostLeaseError, RateLimit, writer
 from tests.serve.test_live_scheduler import Clock, events
 from tests.serve.test_writer import ended
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
+
+from moorage.live.client import ApiClient
 
 PATH = "apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

@@ -15,8 +15,6 @@ from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.engine import NODE_ADD, RETRY, Notice, RunningPreemptions
 from tests.doors.live import (
     THREADS,
-    ApiClient,
-    Connection,
     Election,
     LeaderLease,
     LiveScheduler,
@@ -32,6 +30,7 @@ from tests.store.api.test_engine_over_wire import nodes_of
 from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import Object, Pod, PodGroup
+from moorage.live.client import ApiClient, Connection
 from moorage.store import ObjectStore
 
 ATTEMPTS = "scheduler_schedule_attempts_total"

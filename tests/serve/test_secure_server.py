@@ -16,9 +16,11 @@ import httpx2
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
-from tests.doors.live import Connection, DelegatedAuthorization, LiveScheduler, SecureServer, Session, Shares
+from tests.doors.live import DelegatedAuthorization, LiveScheduler, SecureServer, Session, Shares
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import LIMIT, WireServer
+
+from moorage.live.client import Connection
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 

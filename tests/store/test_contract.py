@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests import make
-from tests.doors.live import ApiClient, Connection, Session
+from tests.doors.live import Session
 from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import (
@@ -26,6 +26,7 @@ from moorage.kube import (
     PriorityClass,
     parse_selector,
 )
+from moorage.live.client import ApiClient, Connection
 from moorage.store import (
     AlreadyExistsError,
     ApiError,

@@ -21,6 +21,7 @@ from bench.scheduler_perf.go_template import parse as parse_template
 from moorage import Quantity, Timeline
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.kube import Device, Node, Pod, decode_object, dump, load, parse_selector
+from moorage.sim.sweep import read_sweep
 from moorage.store import ApiError
 from tests.campaign.fuzz.scripted_plugin import native_plugin
 from tests.core.twins import quantity_twin
@@ -47,7 +48,7 @@ from tests.doors.kube import (
 from tests.doors.kube import go_texts_parse_duration as parse_duration
 from tests.doors.kube import parse_duration as parse_time_span
 from tests.doors.live import collection, error_of, status_of
-from tests.doors.sim import FORMATS, read_sweep
+from tests.doors.sim import FORMATS
 from tests.doors.store import apply_patch, predicate
 
 Target = Callable[[bytes], None]

@@ -22,13 +22,14 @@ from tests.cli.options.test_cluster_options import server as server
 from tests.cli.served import served
 from tests.conftest import NIGHTLY
 from tests.doors.cli import AskedTwin, StandingAnswers
-from tests.doors.live import FollowedCluster, Limits, Reply, connect
+from tests.doors.live import FollowedCluster, Limits, Reply
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import LIMIT, WireServer, eventually
 
 from moorage.cli import main
 from moorage.kube import decode_object
+from moorage.live.client import connect
 
 DUMP = "cluster.json"
 

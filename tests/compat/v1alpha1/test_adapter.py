@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
-from tests.doors.compat import (
+from tests.doors.engine import interface as today
+from tests.make import pod
+from tests.scheduler.make import scheduler_with
+
+from moorage.compat.v1alpha1 import (
     Code,
     Error,
     FrameworkError,
@@ -18,10 +22,6 @@ from tests.doors.compat import (
     adapt,
     adapt_factory,
 )
-from tests.doors.engine import interface as today
-from tests.make import pod
-from tests.scheduler.make import scheduler_with
-
 from moorage.engine.framework import CycleState as State
 
 POD = pod("p")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.cache.threads import running
 from tests.compat.v1alpha1.world import Acquiring
-from tests.doors.compat import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext, RWMutex
+from tests.doors.compat import RWMutex
+
+from moorage.compat.v1alpha1 import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext
 
 
 def test_data_is_written_read_and_deleted_whoever_holds_the_lock() -> None:

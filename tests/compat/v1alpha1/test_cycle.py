@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
-from tests.doors.compat import (
+from tests.doors.engine import interface as today
+from tests.doors.engine import schedule_one
+from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
+from tests.make import node, pod
+from tests.scheduler.make import Clock, profile_with, scheduler_with
+
+import moorage as mo
+from moorage import Scheduler, default_profile
+from moorage.compat.v1alpha1 import (
     Code,
     Error,
     FrameworkError,
@@ -25,14 +33,6 @@ from tests.doors.compat import (
     adapt,
     adapt_factory,
 )
-from tests.doors.engine import interface as today
-from tests.doors.engine import schedule_one
-from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
-from tests.make import node, pod
-from tests.scheduler.make import Clock, profile_with, scheduler_with
-
-import moorage as mo
-from moorage import Scheduler, default_profile
 from moorage.kube import Cluster, Pod
 from moorage.store import ObjectStore
 

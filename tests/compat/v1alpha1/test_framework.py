@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from tests.compat.v1alpha1.world import Log, framework, plugin, wait
-from tests.doors.compat import (
+from tests.make import node, pod
+
+from moorage.compat.v1alpha1 import (
     Code,
     Error,
     Framework,
@@ -28,8 +30,6 @@ from tests.doors.compat import (
     Unschedulable,
     Wait,
 )
-from tests.make import node, pod
-
 from moorage.engine.cache import SchedulerCache
 
 POD = pod("p")

@@ -19,7 +19,9 @@ from tests.compat.v1alpha1.world import (
     plugin,
     wait,
 )
-from tests.doors.compat import (
+from tests.make import pod
+
+from moorage.compat.v1alpha1 import (
     Code,
     Error,
     Framework,
@@ -32,7 +34,6 @@ from tests.doors.compat import (
     Wait,
     WaitingPod,
 )
-from tests.make import pod
 
 POD = pod("p")
 

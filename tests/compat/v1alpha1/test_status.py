@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.compat import Code, Error, FrameworkError, NewStatus, Status, Success, Unschedulable, Wait
+
+from moorage.compat.v1alpha1 import (
+    Code,
+    Error,
+    FrameworkError,
+    NewStatus,
+    Status,
+    Success,
+    Unschedulable,
+    Wait,
+)
 
 
 def test_the_numbers_of_codes() -> None:

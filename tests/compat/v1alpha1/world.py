@@ -8,18 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.cache.threads import LIMIT
-from tests.doors.compat import (
+from tests.doors.compat import RWMutex
+
+from moorage.compat.v1alpha1 import (
     Framework,
     NewFramework,
     NewPluginContext,
     NewRegistry,
     NewStatus,
     Plugin,
-    RWMutex,
     Status,
     Wait,
 )
-
 from moorage.kube import Pod
 
 Log = list[tuple[str, ...]]

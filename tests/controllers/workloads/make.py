@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from tests.doors.controllers import ClusterControllers
 from tests.objects.make import workload
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.controllers import ClusterControllers
 from moorage.kube import Node, Object, Pod, build_cluster, decode_object
 
 

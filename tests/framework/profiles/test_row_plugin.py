@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.doors.engine import RowPlugin
-from tests.doors.sim import policies
 from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.transactions.interrupts import check_usage, struck
 from tests.sim.policies.test_gpu_share import configuration, free, node, pod, scheduler
 
 import moorage as mo
+from moorage import RowPlugin
 from moorage.engine import framework as fwk
+from moorage.sim.scheduling_policies import policies
 
 
 class Numbered(RowPlugin, fwk.FilterPlugin, fwk.ScorePlugin):

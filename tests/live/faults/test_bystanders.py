@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 import pytest
 from tests.deploy.test_manifests import DEPLOY, find
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import (
     HOST,
     create,
@@ -34,6 +33,7 @@ from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process, volume_controller
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient
 
 pytestmark = pytest.mark.live
 FIGURES = Path("build/live/faults.jsonl")

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
 from tests.live.kit.fault_proxy import Fault, FaultProxy
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process
+
+from moorage.live.client import ApiClient
 
 pytestmark = pytest.mark.live
 Scheduler = Callable[..., Process]

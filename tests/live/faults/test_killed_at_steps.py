@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.doors.live import connect
 from tests.live.kit.cluster_workload import create, local_volumes, node, objects, pod, priority_classes
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
@@ -16,6 +15,7 @@ from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound, volume_controller
 
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.live.client import connect
 from moorage.store import ConflictError
 
 pytestmark = pytest.mark.live

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.control_plane import ControlPlane, answers, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
@@ -20,6 +19,7 @@ from tests.live.kit.fault_proxy import Fault, FaultProxy
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import CONFIGURATION, Process
 
+from moorage.live.client import ApiClient
 from moorage.store import ApiError
 
 pytestmark = pytest.mark.live

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.live_process import Process
 
+from moorage.live.client import ApiClient
 from moorage.store import ApiError, NotFoundError
 
 pytestmark = pytest.mark.live

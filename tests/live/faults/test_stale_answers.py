@@ -11,13 +11,15 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.doors.live import UNREADABLE_LIMIT, ApiClient, connect
+from tests.doors.live import UNREADABLE_LIMIT
 from tests.live.kit.certificates import Authority
 from tests.live.kit.cluster_workload import PATHS, create, node, pod, send
 from tests.live.kit.control_plane import ControlPlane, answers, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
 from tests.live.kit.fault_proxy import Fault, FaultProxy
 from tests.live.kit.twin_process import ask, following
+
+from moorage.live.client import ApiClient, connect
 
 pytestmark = pytest.mark.live
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -9,8 +9,9 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from tests.doors.live import ApiClient, Method
+from tests.doors.live import Method
 
+from moorage.live.client import ApiClient
 from moorage.store import NotFoundError
 
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}

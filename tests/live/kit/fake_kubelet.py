@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, send
 from tests.live.kit.followed_pods import FollowedPods
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient
 from moorage.store import ConflictError, NotFoundError
 
 

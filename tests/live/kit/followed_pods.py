@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import SIZE
 from tests.live.kit.control_plane import LIMIT
 
 from moorage import Quantity
 from moorage.kube import Pod
+from moorage.live.client import ApiClient
 from moorage.store import ApiError, Informer
 
 

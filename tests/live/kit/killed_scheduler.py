@@ -13,9 +13,8 @@ import sys
 from itertools import count
 from typing import Any
 
-from tests.doors.live import Connection
-
 from moorage.cli import main
+from moorage.live.client import Connection
 
 
 def kill_at(when: str, method: str, pattern: str, number: int) -> None:

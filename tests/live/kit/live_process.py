@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 from tests.doors.controllers import ControllerParameters, PersistentVolumeController
-from tests.doors.live import ApiClient
 from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
 
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.live.client import ApiClient
 from moorage.store import ApiError, Informer, InformerFactory
 
 CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1

@@ -16,10 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, create, node, send
 from tests.live.kit.control_plane import ControlPlane, answers
 
+from moorage.live.client import ApiClient
 from moorage.store import ConflictError, NotFoundError, UnreachableError
 
 PERIOD = 0.5

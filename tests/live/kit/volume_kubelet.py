@@ -7,8 +7,9 @@ from collections import defaultdict
 from functools import partial
 from typing import Any
 
-from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, send
+
+from moorage.live.client import ApiClient
 
 Json = dict[str, Any]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from tests.doors.kube import (
     CNR,
     GROUP_ANNOTATION,
@@ -27,6 +26,7 @@ from tests.doors.kube import (
 )
 from tests.make import pod as make_pod
 
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError
 from moorage.kube import (
     LabelSelector,

@@ -6,7 +6,12 @@ import threading
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.compat import (
+from tests.doors.engine import ClusterState, bound
+from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name_of
+from tests.make import node, port
+from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
+
+from moorage.compat.binder_cache import (
     BinderCache,
     CacheHandler,
     CachePodInfo,
@@ -15,11 +20,6 @@ from tests.doors.compat import (
     Victims,
     new_binder_cache,
 )
-from tests.doors.engine import ClusterState, bound
-from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name_of
-from tests.make import node, port
-from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
-
 from moorage.kube import Pod
 
 NOMINATED_NODE = "godel.bytedance.com/nominated-node"

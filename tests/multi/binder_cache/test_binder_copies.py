@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.compat import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 
+from moorage.compat.binder_cache import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
 from moorage.engine.cache import Snapshot
 from moorage.kube import Node, Pod
 from moorage.store import Informer, ObjectStore

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.compat import SchedulingStatus, UnitStatus
 from tests.doors.kube import unit_key
 from tests.multi.binder_cache.binder_kit import GANG, Kit, group, member, pdb, pod
 
+from moorage.compat.binder_cache import SchedulingStatus, UnitStatus
 from moorage.kube import PodSchedulingGroup
 
 

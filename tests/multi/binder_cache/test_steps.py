@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.compat import CachePodInfo
 from tests.doors.kube import (
     ASSUMED_NODE,
     GROUP_ANNOTATION,
@@ -19,6 +18,7 @@ from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, TAKES, WANTS, Kit, cnr, pod, reservation
 from tests.text_rows import rows
 
+from moorage.compat.binder_cache import CachePodInfo
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.decide.test_scored_nodes import sift_down
-from tests.doors.engine import RowPlugin, schedule_one
+from tests.doors.engine import schedule_one
 from tests.make import ZONE, container, node, pod
 from tests.scheduler.cycle.test_opportunistic_batching import (
     cycles,
@@ -21,7 +21,7 @@ from tests.scheduler.cycle.test_opportunistic_batching import (
 )
 from tests.scheduler.make import Clock
 
-from moorage import Scheduler
+from moorage import RowPlugin, Scheduler
 from moorage.engine.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
 from moorage.engine.scheduler import Profile
 from moorage.kube import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.doors.live import ApiClient, FollowedCluster, PredictedBindings
+from tests.doors.live import FollowedCluster, PredictedBindings
 from tests.serve.conftest import client as client
 from tests.serve.conftest import server as server
 from tests.serve.conftest import slept as slept
@@ -17,6 +17,7 @@ from tests.store.api.wire_server import LIMIT
 
 from moorage import Scheduler
 from moorage.kube import Node, Pod
+from moorage.live.client import ApiClient
 from moorage.store import ObjectStore
 
 

@@ -9,8 +9,9 @@ import pytest
 import moorage as mo
 from moorage import Timeline
 from moorage.kube import Cluster, Node, NodeClaim, Object, Pod, decode_object
+from moorage.sim.measures import evaluate
 from tests import make as kit
-from tests.doors.sim import Disrupter, evaluate
+from tests.doors.sim import Disrupter
 from tests.sim.autoscaling.made import budget, deployment, scalings
 from tests.sim.autoscaling.test_karpenter_scaler import spec
 

@@ -9,7 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from tests.doors.sim import Verb
+from moorage.sim.timeline import Verb
 from tests.house.source import ROOT
 
 GPU_COUNT = "alibabacloud.com/gpu-count"

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 
 from moorage import Timeline, replay
 from moorage.kube import decode_object
+from moorage.sim.measures import evaluate, gpu_allocation, summary
+from moorage.sim.scheduling_policies import policies
 from tests.core.twins import gpu_share_twin as twin
-from tests.doors.sim import CLASSES, GpuShare, evaluate, gpu_allocation, policies, summary
+from tests.doors.sim import CLASSES, GpuShare
 from tests.sim.measures.histories import State, moments, state_at, timelines
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, RESOURCE, node, pod
 

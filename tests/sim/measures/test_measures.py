@@ -14,7 +14,8 @@ import moorage as mo
 from moorage import Timeline
 from moorage.errors import InputError
 from moorage.kube import Cluster, decode_object
-from tests.doors.sim import MEASURES, allocatable_of, evaluate, measure, requests_of
+from moorage.sim.measures import MEASURES, evaluate, measure
+from tests.doors.sim import allocatable_of, requests_of
 from tests.sim.measures.histories import TYPE, ZONE, State, moments, state_at, timelines, zoned
 from tests.sim.policies.test_gpu_share import node, pod
 
@@ -293,7 +294,7 @@ spec:
 
 
 def test_a_sweep_has_measures_with_options() -> None:
-    from tests.doors.sim import sweep
+    from moorage.sim.sweep import sweep
 
     data = Path(__file__).parents[2] / "data/openb"
     found = sweep(

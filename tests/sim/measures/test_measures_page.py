@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from tests.doors.sim import MEASURES
+from moorage.sim.measures import MEASURES
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/measures.md").read_text()

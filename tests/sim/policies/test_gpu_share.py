@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import moorage as mo
+from moorage.sim.scheduling_policies import policies
 from tests import make
-from tests.doors.sim import RESOURCE, GpuShare, policies
+from tests.doors.sim import RESOURCE, GpuShare
 from tests.make import manifest
 
 MODEL_LABEL = "alibabacloud.com/gpu-card-model"

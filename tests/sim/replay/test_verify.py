@@ -8,7 +8,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from tests.doors.sim import Verb
+from moorage.sim.timeline import Verb
 
 from .test_replay import node, pod, timeline_of
 from .test_time_travel import busy

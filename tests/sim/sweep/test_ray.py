@@ -66,7 +66,7 @@ def test_a_worker_and_a_node_may_die(tmp_path: Path) -> None:
             made.remove_node(second)
 
     try:
-        from tests.doors.sim import sweep
+        from moorage.sim.sweep import sweep
 
         found = sweep(document(**spec), data=DATA, executor="ray", progress=remove_the_node)
     finally:

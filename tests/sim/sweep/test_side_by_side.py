@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage.sim.sweep import SweepResult
 from tests.doors.sim import (
     Cell,
     ReplayOptions,
-    SweepResult,
     TimelineSource,
     drawn_measures,
     series_of,

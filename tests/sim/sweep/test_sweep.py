@@ -12,7 +12,8 @@ import pytest
 import moorage as mo
 from moorage import History
 from moorage.errors import InputError, PluginError
-from tests.doors.sim import Sweep, SweepResult, cells_of, decode_sweep, read_plugin_file, sweep
+from moorage.sim.sweep import Sweep, SweepResult, sweep
+from tests.doors.sim import cells_of, decode_sweep, read_plugin_file
 from tests.house.source import ROOT
 
 DATA = ROOT / "tests/data/openb"
@@ -210,7 +211,7 @@ def test_a_file_of_another_kind_is_refused() -> None:
 
 
 def test_the_published_experiment_is_a_sweep() -> None:
-    from tests.doors.sim import read_sweep
+    from moorage.sim.sweep import read_sweep
 
     spec = read_sweep(ROOT / "examples/fgd.yaml").spec
     assert len(spec.timelines) * len(spec.configurations) * spec.seeds.count == 1020  # type: ignore[union-attr]

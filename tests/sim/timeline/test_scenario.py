@@ -9,7 +9,7 @@ import pytest
 import moorage as mo
 from moorage import Timeline
 from moorage.kube import write_cluster
-from tests.doors.sim import Verb
+from moorage.sim.timeline import Verb
 
 SCENARIO = """
 apiVersion: replay.moorage.dev/v1

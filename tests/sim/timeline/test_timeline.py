@@ -10,8 +10,8 @@ import pytest
 import moorage as mo
 from moorage import Timeline, bursts, diurnal, exponential, lognormal, poisson
 from moorage.kube import Pod
+from moorage.sim.timeline import Event, Verb
 from tests.doors.kube import parse_duration
-from tests.doors.sim import Event, Verb
 
 CLUSTER = mo.synthetic(nodes=3, pods=2)
 POD: Pod = CLUSTER.pods[0]

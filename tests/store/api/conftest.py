@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from threading import Event
 
 import pytest
-from tests.doors.live import ApiClient, Connection, Session
+from tests.doors.live import Session
 from tests.store.api.wire_server import WireServer
 
+from moorage.live.client import ApiClient, Connection
 from moorage.store import ObjectStore
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.doors.live import ApiClient, Connection, Session
+from tests.doors.live import Session
 from tests.store.api.test_api_client import pod
 from tests.store.api.test_reflector import WRONG, wire_pod
 from tests.store.api.wire_server import LIMIT, Handler, WireServer
 
 from moorage.kube import Object, ObjectMeta, Pod, PodGroup
+from moorage.live.client import ApiClient, Connection
 from moorage.store import ApiError, InformerFactory, ObjectStore
 
 raw = st.binary(max_size=30)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.live import ApiClient
 from tests.store.api.wire_server import Handler, WireServer, status
 
 from moorage.kube import ObjectMeta, PersistentVolume, Pod, PodGroup
+from moorage.live.client import ApiClient
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

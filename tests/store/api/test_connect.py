@@ -10,20 +10,12 @@ from threading import Thread
 
 import httpx2
 import pytest
-from tests.doors.live import (
-    MAX_TIMEOUT,
-    READ_TIMEOUT,
-    STREAM_TIMEOUT,
-    ApiClient,
-    Connection,
-    Session,
-    connect,
-    kubeconfig,
-)
+from tests.doors.live import MAX_TIMEOUT, READ_TIMEOUT, STREAM_TIMEOUT, Session, kubeconfig
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import LIMIT, Handler, WireServer
 
 from moorage.kube import Pod
+from moorage.live.client import ApiClient, Connection, connect
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

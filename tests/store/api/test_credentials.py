@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.live import ClusterEntry, Connection, User, connect, tls_context
+from tests.doors.live import ClusterEntry, User, tls_context
 from tests.store.api.tls_server import ConnectProxy, TlsServer
 
 from moorage.errors import InputError
+from moorage.live.client import Connection, connect
 from moorage.store import UnauthorizedError, UnreachableError
 
 EXEC = "client.authentication.k8s.io/v1"

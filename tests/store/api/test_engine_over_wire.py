@@ -10,7 +10,6 @@ from tests.controllers.persistent_volume.controller_kit import parameters, settl
 from tests.devices.make import claim as device_claim
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.controllers import new_controller
-from tests.doors.live import ApiClient
 from tests.make import claim, node, pod, storage_class, volume
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.wire_server import LIMIT, WireServer
@@ -24,6 +23,7 @@ from moorage.kube import (
     Pod,
     ResourceClaim,
 )
+from moorage.live.client import ApiClient
 from moorage.store import InformerFactory, ObjectStore
 
 

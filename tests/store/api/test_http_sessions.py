@@ -7,8 +7,10 @@ import time
 
 import httpx2
 import pytest
-from tests.doors.live import KEPT, Connection, HttpSessions, Session
+from tests.doors.live import KEPT, HttpSessions, Session
 from tests.doors.store import NotSentError
+
+from moorage.live.client import Connection
 
 
 class Transport(httpx2.BaseTransport):

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from tests.doors.kube import plural
-from tests.doors.live import ApiClient, Backoff, Connection, Reflector, Session
+from tests.doors.live import Backoff, Reflector, Session
 from tests.store.api.test_api_client import answers, cuts, pod
 from tests.store.api.wire_server import LIMIT, Handler, WireServer
 
 from moorage.kube import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
+from moorage.live.client import ApiClient, Connection
 from moorage.store import BadRequestError, ForbiddenError, Informer, InformerFactory, ObjectStore, Replacement
 
 

@@ -261,7 +261,7 @@ from moorage.engine.framework.configuration import dependents_off as dependents_
 from moorage.engine.framework.configuration import effective as effective
 
 # Loading step by step, with upstream's texts.
-from moorage.engine.framework.configuration.load_configuration import load_configuration as load_configuration
+from moorage.engine.framework.configuration.loading import load_configuration as load_configuration
 
 # Arguments of all plugins, gone through.
 from moorage.engine.framework.configuration.types import ARGS as ARGS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from moorage import cluster as room
 from moorage import controllers
@@ -14,7 +14,6 @@ from moorage.controllers.pod_times import PodTimes, TimesOf
 from moorage.controllers.sleeping_controllers import SleepingControllers
 from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.framework.profile import Profile
-from moorage.engine.plugins.registry import ConfigurationSource
 from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import nearest
@@ -26,6 +25,9 @@ from moorage.kube.model.workload import WORKLOADS
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, ObjectStore, find_object
 from moorage.store.saved_fields import SavedFields
+
+if TYPE_CHECKING:
+    from moorage.engine.plugins.registry import ConfigurationSource
 
 # ---- cluster options ---------------------------------------------------------------------------------------
 #

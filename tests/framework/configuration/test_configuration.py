@@ -18,13 +18,14 @@ from tests.doors.engine import (
     POINTS,
     dependents_off,
     effective,
+    in_tree,
     interface,
     load_configuration,
 )
 
 from moorage import default_profile
 from moorage.errors import ConfigurationError, InputError
-from moorage.kube.releases import DEFAULT_GATES, feature_gates, release_named
+from moorage.kube.releases import DEFAULT_GATES, RELEASES, feature_gates, release_named
 
 Json = dict[str, Any]
 REGISTRY = {plugin.name: plugin for plugin in IN_TREE}
@@ -113,6 +114,18 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
             k: v for k, v in found["args"].get(plugin.name, {}).items() if k not in ("kind", "apiVersion")
         }
         assert args == json.loads(json.dumps(plugin.default_args)), plugin.name
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_arguments_of_the_default_profile_are_those_of_an_empty_configuration(release: str) -> None:
+    gates = feature_gates(release=RELEASES[release])
+    plugins = in_tree(RELEASES[release])
+    value = load_configuration(configuration(), plugins, feature_gates=gates)
+    (found,) = effective(value, {plugin.name: plugin for plugin in plugins})["profiles"]
+    for plugin in default_profile(gates).plugins:
+        args = found["args"].get(plugin.name, {})
+        own = {name: value for name, value in args.items() if name not in ("kind", "apiVersion")}
+        assert json.loads(json.dumps({**plugin.default_args, **own})) == json.loads(json.dumps(plugin.args))
 
 
 @pytest.mark.parametrize(

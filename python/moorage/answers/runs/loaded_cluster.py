@@ -19,7 +19,7 @@ from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
 from moorage.controllers.store_control import workloads_of
 from moorage.engine.framework.plugin_registry import Registry
-from moorage.engine.plugins.registry import ConfigurationSource, read_configuration
+from moorage.engine.plugins.registry import read_configuration
 from moorage.errors import InputError
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
 from moorage.kube.model.workload import WORKLOADS, ControllerRevision, Job, ReplicaSet, StatefulSet
@@ -38,6 +38,7 @@ from ..scheduler import Scheduler
 
 if TYPE_CHECKING:
     from moorage.cluster.verbs import RequestedChange
+    from moorage.engine.plugins.registry import ConfigurationSource
     from moorage.queues import Cycle
 
 T = TypeVar("T", bound=Object)

@@ -1,5 +1,6 @@
 # The public names, and modules: for type checkers, and for the package, which imports each at its first use.
 
+from . import configuration as configuration
 from . import group_index as group_index
 from .events import QUEUE as QUEUE
 from .events import QUEUE_SKIP as QUEUE_SKIP

@@ -7,17 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moorage.engine import framework as room
 from moorage.errors import ConfigurationError, InputError, shorten
 
-from . import configuration as read_by
-from .configuration.go_structs import write
-from .configuration.types import Part
 from .handle import FrameworkHandle
 from .interface import BASES, Plugin, QueueSortPlugin
 from .profile import Profile
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from .configuration import KubeSchedulerConfiguration
+    from .configuration.profile_plugins import ProfilePlugins
 
 
 ENTRY_POINTS = "moorage.plugins"
@@ -108,7 +109,7 @@ def installed_plugins(points: Iterable[EntryPoint] | None = None) -> Registry:
 
 
 def make_profiles(
-    configuration: read_by.KubeSchedulerConfiguration,
+    configuration: KubeSchedulerConfiguration,
     registry: Registry,
     handles: Sequence[FrameworkHandle | None] = (),
 ) -> list[Profile]:
@@ -128,13 +129,13 @@ def make_profiles(
     """
     if not configuration.profiles:
         raise ConfigurationError("new", "at least one profile is required")
-    named = read_by.profile_plugins.enabled_plugins(configuration)
+    named = room.configuration.profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
     instances = [
         _make(registry, args, config.scheduler_name or "", handle) for config, args, handle in all_of
     ]
     every = {name: plugin for by_name in instances for name, plugin in by_name.items()}
-    points = read_by.profile_plugins.build_profiles(configuration, every, registry)
+    points = room.configuration.profile_plugins.build_profiles(configuration, every, registry)
     percentage = configuration.percentage_of_placements_to_score or 0
     return [_profile(plugins, config, percentage) for plugins, config in zip(points, instances, strict=True)]
 
@@ -147,18 +148,15 @@ def _make(
     for name, factory in registry.items():
         if name not in args:
             continue
-        own = args[name]
         try:
-            plugins[name] = factory(write(own) if isinstance(own, Part) else own, handle)
+            plugins[name] = factory(args[name], handle)
         except Exception as error:  # a factory may raise anything
             text = f"initializing profiles: creating profile for scheduler name {scheduler_name}: "
             raise ConfigurationError("new", f'{text}initializing plugin "{name}": {error}') from error
     return plugins
 
 
-def _profile(
-    plugins: read_by.profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin], percentage: int
-) -> Profile:
+def _profile(plugins: ProfilePlugins, instances: Mapping[str, Plugin], percentage: int) -> Profile:
     """Return a profile; `percentage` of placements to score is that of the scheduler."""
     own = plugins.percentage_of_placements_to_score
     scorers = plugins.plugins["score"]
@@ -209,7 +207,7 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
         if (sorter := _sorter(profile)) != first:
-            raise InputError(read_by.profile_plugins.queue_sort_error(name, sorter, first))
+            raise InputError(room.configuration.profile_plugins.queue_sort_error(name, sorter, first))
         if name in names:
             raise InputError(f'duplicate profile with scheduler name "{name}"')
         names.add(name)

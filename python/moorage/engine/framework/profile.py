@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.terms import VolumeDemand
 from moorage._core.state.cluster_state import ClusterState
+from moorage.engine import framework as room
 from moorage.engine.framework import interface
 from moorage.errors import InputError
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 from moorage.lazy import lazy_attribute
 
-from . import configuration as read_by
 from .extension_points import SCORE_ERROR
 from .in_tree_plugins import (
     ClaimPlugin,
@@ -316,7 +316,9 @@ class Profile:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         for point, weights in ("score", self.weight_overrides), ("placementScore", self.placement_weights):
             for name in weights:
-                if why := read_by.profile_plugins.extension_error(by_name.get(name), name, point, ()):
+                if why := room.configuration.profile_plugins.extension_error(
+                    by_name.get(name), name, point, ()
+                ):
                     raise InputError(why)
 
     def _listed(self) -> dict[str, tuple[Any, ...]]:
@@ -331,7 +333,7 @@ class Profile:
                 names = [plugin.name for plugin in own] if self.points is None else self.points.get(point, ())
                 for at, name in enumerate(names):
                     named, before = by_name.get(name), names[:at]
-                    if why := read_by.profile_plugins.extension_error(named, name, point, before):
+                    if why := room.configuration.profile_plugins.extension_error(named, name, point, before):
                         raise InputError(why)
                 lists[point] = [by_name[name] for name in names]
         return {point: tuple(plugins) for point, plugins in lists.items()}

@@ -17,6 +17,8 @@ from .status import Code, Status
 
 
 MAX_TIMEOUT = 15 * 60.0
+INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1, 10
+"""Of a pod, where a configuration does not say."""
 NEVER = float("inf")
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from moorage.engine import framework as fwk
 from moorage.kube.releases import DEFAULT, DEFAULT_GATES, RELEASES, FeatureGates, Release, default_gates
 from moorage.kube.releases import feature_gates as all_gates
 
 from ..framework import Plugin, Profile, Registry, installed_plugins
-from ..framework.configuration import KubeSchedulerConfiguration, load_configuration
-from ..framework.configuration.go_structs import write
-from ..framework.configuration.load_configuration import default_args
 from ..preemption.default_preemption import DefaultPreemption, DefaultPreemptionReserve
 from .dynamic_resources import DynamicResources, DynamicResourcesNoScore
 from .inter_pod_affinity import InterPodAffinity
@@ -41,6 +39,12 @@ from .queue_and_groups import (
 )
 from .volume_binding import VolumeBinding
 from .volume_restrictions_and_zone import VolumeRestrictions, VolumeZone
+
+if TYPE_CHECKING:
+    from ..framework.configuration import KubeSchedulerConfiguration
+
+    ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
+
 
 IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -103,24 +107,9 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     if not isinstance(gates, FeatureGates):
         release = RELEASES[DEFAULT]
         gates = FeatureGates({**default_gates(release), **gates}, release)
-    plugins, release = _default_plugins(frozenset(gates.by_name.items()), gates.release), gates.release
-    return Profile(plugins=tuple([plugin(args) for plugin, args in plugins]), release=release)
-
-
-@lru_cache(16)
-def _default_plugins(
-    gates: frozenset[tuple[str, bool]], release: Release
-) -> tuple[tuple[type[Plugin], Mapping[str, Any] | None], ...]:
-    """The classes and arguments of the plugins that are enabled by default."""
-    by_name, plugins = FeatureGates(dict(gates), release), []
-    for plugin in in_tree(release):
-        if by_name.get(plugin.feature_gate, True):
-            args = default_args(plugin.name, by_name)
-            plugins.append((plugin, None if args is None else write(args)))
-    return tuple(plugins)
-
-
-ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
+    enabled = [plugin for plugin in in_tree(gates.release) if gates.get(plugin.feature_gate, True)]
+    plugins = [plugin(plugin.gated_args if gates.get(plugin.gate_of_args) else None) for plugin in enabled]
+    return Profile(tuple(plugins), release=gates.release)
 
 
 def read_configuration(
@@ -143,10 +132,12 @@ def read_configuration(
     ConfigurationError, InputError
         Errors of `load_configuration`.
     """
-    if isinstance(source, KubeSchedulerConfiguration):
+    if isinstance(source, fwk.configuration.KubeSchedulerConfiguration):
         return source
     gates = all_gates(feature_gates)
-    return load_configuration(source, in_tree(gates.release), feature_gates=gates, name=name)
+    return fwk.configuration.load_configuration(
+        source, in_tree(gates.release), feature_gates=gates, name=name
+    )
 
 
 def all_plugins(others: Registry | None = None, release: Release = RELEASES[DEFAULT]) -> Registry:

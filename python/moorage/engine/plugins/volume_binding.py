@@ -181,6 +181,8 @@ class VolumeBinding(
     name = "VolumeBinding"
     needs_are_described = True
     default_args = {"bindTimeoutSeconds": 600}
+    gate_of_args = "StorageCapacityScoring"
+    gated_args = {"shape": ({"utilization": 0, "score": 10}, {"utilization": 100, "score": 0})}
 
     def __init__(
         self,
@@ -190,7 +192,7 @@ class VolumeBinding(
     ) -> None:
         super().__init__(args, handle)
         self._make_binder = make_binder
-        shape = self.args.get("shape")  # set only with the gate StorageCapacityScoring
+        shape = self.args.get("shape")  # set only with the gate
         self._utilization = StorageScore(shape) if shape else None
         self._made: PodVolumeBinder | None = None
         self._sources: VolumeSources | None = None  # the sources of the current binder

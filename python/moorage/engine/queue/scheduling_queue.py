@@ -22,8 +22,8 @@ from moorage._core.queue.unschedulable_pods import rejection_of
 from moorage.kube import Pod, UnitKey
 
 from ..framework import ClusterEvent, Framework, PodNominator, QueuedPod
-from ..framework.configuration.types import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from ..framework.waiting_pods import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 from .hints import Gates, Hints, PossibleMove, possible_moves
 
 # ---- active queue ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -18,8 +18,10 @@ from moorage.kube.releases import FeatureGates
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store.pod_binding import why_unreadable
 
-from ..framework.configuration import KubeSchedulerConfiguration
 from ..framework.plugin_registry import Registry
+
+if TYPE_CHECKING:
+    from ..framework.configuration import KubeSchedulerConfiguration
 
 Wait = Callable[[float], object]
 """Takes seconds, and lets them pass while pods are being bound."""

@@ -20,6 +20,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup, group_of
 from moorage.kube.model.resource_claims import DeviceClass
+from moorage.kube.releases import groups_pods
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
@@ -27,7 +28,6 @@ from .. import framework as fwk
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
 from ..devices.resource_classes import ResourceClasses
-from ..framework.configuration import groups_pods
 from ..framework.events import ASSIGNED_POD_DELETE
 from ..framework.handle import FrameworkHandle
 from ..framework.in_tree_plugins import NO_RESOURCES

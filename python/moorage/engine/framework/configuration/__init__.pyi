@@ -9,7 +9,7 @@ from moorage.kube.releases import pod_gates as pod_gates
 
 from . import profile_plugins as profile_plugins
 from . import validation as validation
-from .load_configuration import load_configuration as load_configuration
+from .loading import load_configuration as load_configuration
 from .profile_plugins import POINTS as POINTS
 from .profile_plugins import Registry as Registry
 from .profile_plugins import build_extenders as build_extenders

@@ -159,14 +159,15 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
     Returns
     -------
     list of dict of str to object
-        For each profile, the plugins enabled at some point, with their arguments or None.
+        For each profile, the plugins enabled at some point, with their arguments as JSON values or None.
     """
     profiles = []
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
         plugins = profile.plugins or types.Plugins()
         sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
         names = {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
-        profiles.append({name: args.get(name) for name in sorted(names)})
+        own = {name: args.get(name) for name in sorted(names)}
+        profiles.append({name: write(of) if isinstance(of, types.Part) else of for name, of in own.items()})
     return profiles
 
 

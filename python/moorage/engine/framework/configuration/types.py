@@ -16,8 +16,6 @@ from moorage.kube.model.meta import Int32, Int64
 GROUP = "kubescheduler.config.k8s.io"
 VERSION = "v1"
 API_VERSION = f"{GROUP}/{VERSION}"
-INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1, 10
-"""Of a pod, where a configuration does not say."""
 
 Float32 = Annotated[float, Meta(title="float32")]
 Duration = Annotated[int, Meta(title="v1.Duration")]

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.search import MAX_THREADS
 from moorage._core.state.pod_class import Shape
 from moorage.engine.cache import SchedulerCache
-from moorage.engine.framework.configuration import KubeSchedulerConfiguration, groups_pods
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.in_tree_plugins import CorePostFilter
 from moorage.engine.framework.interface import FilterPlugin, Plugin, PreFilterPlugin
@@ -29,12 +28,16 @@ from moorage.engine.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.engine.preemption.default_preemption import set_up_preemption
 from moorage.errors import InputError
 from moorage.kube.model.pod import Pod
+from moorage.kube.releases import groups_pods
 from moorage.lazy import lazy_attribute
 from moorage.store import InformerFactory, ObjectClient
 
 from ..options import ClaimControllers, Options
 from .diagnosis import Diagnosis
 from .node_search import Batching, NodeSearch
+
+if TYPE_CHECKING:
+    from moorage.engine.framework.configuration import KubeSchedulerConfiguration
 
 
 class Engine(NodeSearch):

@@ -17,13 +17,12 @@ from moorage.kube.releases import feature_gates as all_gates
 
 from .. import configuration as room
 from ..interface import Plugin
+from ..waiting_pods import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
 from .types import (
     API_VERSION,
     ARGS,
     GROUP,
-    INITIAL_BACKOFF_SECONDS,
-    MAX_BACKOFF_SECONDS,
     VERSION,
     KubeSchedulerConfiguration,
     PluginConfig,

@@ -16,7 +16,7 @@ from moorage.kube import Node
 
 from ..runs.simulation import Simulation
 from ..text_tables import PrintedTable
-from . import placements, risks, selections
+from . import idle_queues, placements, risks, selections
 from .finding import Ground, LintFinding
 from .lint_rules import LEVELS, RULES
 from .told_findings import told_findings
@@ -53,6 +53,9 @@ def all_findings(done: Simulation) -> list[LintFinding]:
         *placements.tainted_devices(done),
         *placements.broken_spreads(done),
         *placements.stopped_rollouts(done),
+        *idle_queues.idle_queues(done),
+        *idle_queues.jobs_without_workload(done),
+        *idle_queues.uncounted_workloads(done),
     ]
     return sorted(dict.fromkeys(findings), key=lambda each: (_RANKS.index(each.rule), -each.pods, each.obj))
 

@@ -3,19 +3,20 @@ preempts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of
-from moorage.queues import REASONS, Kueue, QueuedWorkload
+from moorage.kube.workloads.ownership import Workload
+from moorage.queues import REASONS, AdmittedWorkload, Kueue, QueuedWorkload
 from moorage.queues.flavors import flavor_refusal
 from moorage.queues.snapshot import FlavorGroup, Queue
 from moorage.queues.whole_amounts import PODS, text
 
 from .queue_changes import helpful_changes
-from .queued_workloads import name_of
+from .queued_workloads import PlacedOf, decided_lines, name_of, owner_of
 
-_NAMES = 3
+_NAMES, _LINES = 3, 8
 _PRIORITIES = {
     "LowerPriority": "of lower priority",
     "LowerOrNewerEqualPriority": "of lower priority, or as high and newer",
@@ -26,8 +27,9 @@ _PRIORITIES = {
 def workload_lines(queues: QueueController, key: str) -> Iterator[str]:
     """Yield what decides about a workload, a line each."""
     kueue = queues.kueue
-    workload = kueue.workloads[key]
-    name = kueue.cluster_queue_of(workload)
+    if (workload := kueue.workloads.get(key)) is None:  # none was made
+        return
+    name = workload.cluster_queue if workload.holds is not None else kueue.cluster_queue_of(workload)
     queue = kueue.snapshot.queues.get(name)
     if queue is None:
         return
@@ -40,12 +42,26 @@ def workload_lines(queues: QueueController, key: str) -> Iterator[str]:
             yield from _flavor_lines(kueue, queue, group, workload, at)
     if workload.is_queued:
         yield _preemption(queue)
-    for cycle in queues.cycles:
+    for cycle in queues.cycles if workload.is_queued else ():
         for each in cycle.preempted:
             if each.by == key:
                 yield f"preempted {name_of(kueue, each.workload)} ({REASONS[each.reason]})"
     if workload.is_queued and (helps := helpful_changes(kueue, workload)):
         yield f"would be admitted {', or '.join(helps)}"
+
+
+def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]) -> Iterator[str]:
+    """Yield what Kueue has decided about the workloads of some jobs that it admitted, and what they hold."""
+    held = {
+        key: AdmittedWorkload(
+            key, each.cluster_queue, each.holds or (), is_reserved_only=False, considered=""
+        )
+        for key, each in queues.kueue.workloads.items()
+        if each.status == "admitted" and owner_of(each.obj) in owners
+    }
+    yield from decided_lines(queues, placed_of, held, ())
+    texts = dict.fromkeys(line for key in held for line in workload_lines(queues, key))
+    yield from [f"  {text}" for text in texts][:_LINES]
 
 
 def _place(kueue: Kueue, queue: str, key: str) -> str:
@@ -69,6 +85,13 @@ def _flavor_lines(
     if PODS in group.resources:
         requests[PODS] = needs.pods
     requests = {each: value for each, value in requests.items() if each in group.resources and value}
+    if workload.holds is not None:
+        held = workload.held()[at]
+        for resource, flavor_name in sorted(held.flavors.items()):
+            if resource in group.resources:
+                value = held.requests.get(resource, 0)
+                yield f"flavor {flavor_name}{name}: {_quota(queue, flavor_name, resource, value, workload)}"
+        return
     for flavor_name in group.flavors if requests else ():
         flavor = kueue.snapshot.flavors.get(flavor_name)
         if flavor is not None and (refusal := flavor_refusal(flavor, spec, group)):

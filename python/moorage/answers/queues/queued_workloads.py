@@ -9,6 +9,7 @@ from typing import NamedTuple
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
+from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.workload import KUEUE
 from moorage.kube.workloads.ownership import Workload, group_to_show
 from moorage.queues import REASONS, AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
@@ -31,7 +32,7 @@ def job_of(kueue: Kueue, name: str, namespace: str) -> tuple[str, str, str | Non
     """
     for workload in kueue.workloads.values():
         if workload.obj.name == name and namespace in ("", workload.obj.namespace):
-            owner = owner_of(workload)
+            owner = owner_of(workload.obj)
             return owner.kind, owner.name, owner.namespace
     return None
 
@@ -59,11 +60,11 @@ class WaitingWorkload(NamedTuple):
         return f"Workload.kueue.x-k8s.io {self.key}"
 
 
-def owner_of(workload: QueuedWorkload) -> Workload:
+def owner_of(workload: KueueWorkload) -> Workload:
     """Return the job of a workload; itself without one."""
-    owners, namespace = workload.obj.metadata.owner_references, workload.obj.namespace
+    owners, namespace = workload.metadata.owner_references, workload.namespace
     if not owners:
-        return Workload(namespace, "Workload", workload.obj.name, KUEUE)
+        return Workload(namespace, "Workload", workload.name, KUEUE)
     owner = owners[-1]  # of a pod, its Deployment comes last
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
@@ -73,7 +74,7 @@ def name_of(kueue: Kueue, key: str) -> str:
     workload = kueue.workloads.get(key)
     if workload is None:
         return key
-    owner = owner_of(workload)
+    owner = owner_of(workload.obj)
     return f"{owner.namespace}/{owner.text}"
 
 
@@ -87,18 +88,26 @@ def waiting_workloads(queues: QueueController, before: Sequence[Cycle]) -> list[
     """
     kueue = queues.kueue
     preempted = {each.workload: each.by for each in new_preemptions(queues.cycles, before)}
-    return [
-        WaitingWorkload(
-            key,
-            owner_of(workload),
-            sum(each.count for each in workload.pod_sets),
+    waiting = [
+        (
+            workload.obj,
             (f"preempted for {name_of(kueue, preempted[key])}; " if key in preempted else "")
             + why_waiting(kueue, workload),
-            key in preempted,
         )
         for key, workload in kueue.workloads.items()
         if workload.active and workload.status in ("pending", "quotaReserved")
-        if (owner := workload.obj.metadata.controller()) is None or owner.kind not in OF_PODS
+    ]
+    waiting += refused_workloads(queues)
+    return [
+        WaitingWorkload(
+            workload.key,
+            owner_of(workload),
+            sum(each.count for each in workload.spec.pod_sets),
+            why,
+            workload.key in preempted,
+        )
+        for workload, why in waiting
+        if (owner := workload.metadata.controller()) is None or owner.kind not in OF_PODS
     ]
 
 
@@ -106,12 +115,37 @@ def whys_of_pods(queues: QueueController) -> dict[str, str]:
     """Return by ``namespace/name`` why pods wait that go through queues by themselves, or with a group or
     StatefulSet."""
     kueue = queues.kueue
+    refused = {workload.key: why for workload, why in refused_workloads(queues)}
     return {
-        pod: why_waiting(kueue, kueue.workloads[key])
+        pod: refused.get(key) or why_waiting(kueue, kueue.workloads[key])
         for pod, keys in queues.queued_pods().items()
         for key in keys[:1]
-        if kueue.workloads[key].status in ("pending", "quotaReserved")
+        if key in refused or kueue.workloads[key].status in ("pending", "quotaReserved")
     }
+
+
+def refused_workloads(queues: QueueController) -> list[tuple[KueueWorkload, str]]:
+    """Return the workloads that Kueue does not make of jobs, each once, and why."""
+    refused = {
+        workload.key: (workload, each.why) for each in queues.refused.values() for workload in each.workloads
+    }
+    return [*refused.values()]
+
+
+def uncounted(kueue: Kueue) -> dict[str, str]:
+    """Return by key why the quota of workloads that hold some counts nowhere."""
+    texts: dict[str, str] = {}
+    for key, workload in kueue.workloads.items():
+        queue = kueue.snapshot.queues.get(workload.cluster_queue)
+        if workload.counts and queue is None:
+            texts[key] = f"it holds quota of ClusterQueue {workload.cluster_queue}, which is not there"
+        elif workload.counts and queue is not None:
+            lacking = sorted({flavor for flavor, _ in workload.usage().quota if flavor not in queue.flavors})
+            if lacking:
+                texts[key] = (
+                    f"it holds quota of flavor {', '.join(lacking)}, which ClusterQueue {queue.name} lacks"
+                )
+    return texts
 
 
 def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
@@ -127,26 +161,15 @@ def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
     if reserved is None or reserved.is_true:
         ahead = next((key for key in kueue.waiting(queue)[0] if key != workload.key), "") if queue else ""
         return f"{where}it comes after {name_of(kueue, ahead)}" if ahead else f"{where}it was not tried"
-    return f"{where if queue else 'waits: '}{reserved.message}"
+    inactive = kueue.snapshot.queues[queue].inactive if queue else ""
+    why = f": {inactive}" if inactive and reserved.message.endswith("is inactive") else ""
+    return f"{where if queue else 'waits: '}{reserved.message}{why}"
 
 
 def new_preemptions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> list[PreemptedWorkload]:
     """Return whom cycles have preempted, and earlier ones had not."""
     known = {each.workload for cycle in before for each in cycle.preempted}
     return [each for cycle in cycles for each in cycle.preempted if each.workload not in known]
-
-
-def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]) -> Iterator[str]:
-    """Yield what Kueue has decided about the workloads of some jobs that it admitted."""
-    kueue = queues.kueue
-    admitted = admissions(queues.cycles, ()).items()
-    own = {key: each for key, each in admitted if (job := _job_of(kueue, key)) is not None and job in owners}
-    yield from _lines(queues, placed_of, own, ())
-
-
-def _job_of(kueue: Kueue, key: str) -> Workload | None:
-    workload = kueue.workloads.get(key)
-    return None if workload is None or workload.status != "admitted" else owner_of(workload)
 
 
 def admissions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> dict[str, AdmittedWorkload]:
@@ -172,21 +195,24 @@ def admission_lines(
         The marks of workloads that were waiting then.
     """
     kueue = queues.kueue
-    lines = [*_lines(queues, placed_of, admissions(queues.cycles, before), before)]
+    lines = [*decided_lines(queues, placed_of, admissions(queues.cycles, before), before)]
     yield from lines[:_MOST]
     for waiting in waiting_workloads(queues, before)[:_MOST]:
-        workload = kueue.workloads[waiting.key]
-        is_new = not waiting.was_running and waiting.mark not in waited
-        if is_new and (helps := helpful_changes(kueue, workload)):
+        workload = kueue.workloads.get(waiting.key)
+        if workload is None or waiting.was_running or waiting.mark in waited:
+            continue
+        if helps := helpful_changes(kueue, workload):
             yield f"{name_of(kueue, waiting.key)} would be admitted {', or '.join(helps)}"
     if (more := len(lines) - _MOST) > 0:
         yield f"{number_of(more, 'more workload is', 'more workloads are')} admitted"
     if queues.unseen:
         text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
         yield f"{first_of([*queues.unseen], 3)} {text}"
+    for why, keys in grouped((why, name_of(kueue, key)) for key, why in uncounted(kueue).items()).items():
+        yield f"{first_of(keys, 3)}: {why}; it does not count"
 
 
-def _lines(
+def decided_lines(
     queues: QueueController,
     placed_of: PlacedOf,
     admitted: Mapping[str, AdmittedWorkload],
@@ -236,7 +262,7 @@ def _line(
     if owner is not None and owner.kind == "Pod":
         placed = sum(queues.with_node(workload.key) for workload in workloads)
     else:
-        placed = min(number, placed_of(owner_of(workloads[0])))
+        placed = min(number, placed_of(owner_of(workloads[0].obj)))
     if number == 1:
         return f"{text}; then its pod finds a node" if placed else f"{text}, but its pod finds no node"
     return f"{text}{'; then' if placed >= number else ', but only'} {placed} of {number} pods find nodes"

@@ -62,6 +62,8 @@ class QuotaPlan(Document, Tabular, frozen=True, kw_only=True):
         if not self.waiting:
             return "no workload waits in a queue"
         waiting = number_of(self.waiting, "workload waits", "workloads wait")
+        if not self.admitted:
+            return f"{waiting}; no quota admits {'it' if self.waiting == 1 else 'any of them'}"
         pods = number_of(self.placed, "pod finds a node", "pods find nodes")
         rest = f", and {self.without_node} find none" if self.without_node else ""
         return f"{waiting}; these quotas admit {self.admitted} of them, then {pods}{rest}"

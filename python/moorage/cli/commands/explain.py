@@ -265,7 +265,7 @@ def _admissions(setup: SimulationSetup, targets: Iterable[Target]) -> list[str]:
     simulation = setup.simulation
     if (queues := simulation.scheduler.ask.queues()) is None:
         return []
-    from moorage.answers.queues.queued_workloads import lines_about
+    from moorage.answers.queues.explained_workload import lines_about
 
     return [*lines_about(queues, simulation.placed_of, {target.workload for target in targets})]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import PodAdditions, Suspended
-from moorage.kube.model.kueue import KINDS, ResourceFlavor
+from moorage.kube.model.kueue import KINDS, ResourceFlavor, WorkloadPriorityClass
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
@@ -73,6 +73,14 @@ class _Changed(NamedTuple):
     is_gone: bool
 
 
+class RefusedJob(NamedTuple):
+    """A job of which Kueue makes no workloads, those that it would make, and why."""
+
+    job: Object
+    workloads: Sequence[KueueWorkload]
+    why: str
+
+
 class QueueController(SavedFields):
     """Lets jobs run that Kueue admits, and stops those that it evicts.
 
@@ -89,9 +97,11 @@ class QueueController(SavedFields):
         What was decided so far.
     unseen : tuple of str
         The jobs that run, though no Workload says what they hold.
+    refused : dict of str to RefusedJob
+        By the UID of the job, or of each pod of a group.
     """
 
-    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "cycles", "unseen")
+    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "cycles", "unseen", "refused")
 
     def __init__(
         self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
@@ -105,6 +115,7 @@ class QueueController(SavedFields):
         self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
         self.cycles: tuple[Cycle, ...] = ()
         self.unseen: tuple[str, ...] = ()
+        self.refused: dict[str, RefusedJob] = {}
 
     @property
     def kueue(self) -> Kueue:
@@ -142,7 +153,8 @@ class QueueController(SavedFields):
         """Return by ``namespace/name`` the pods that wait with a gate, with their workloads."""
         pods: list[Pod] = [pod for pod in self._client.list(Pod)[0] if is_gated(pod)]
         units = {pod.key: queued_unit(self._client, pod) for pod in pods}
-        keys = {key: self._keys.get(unit.metadata.uid, ()) for key, unit in units.items() if unit is not None}
+        known = self._keys | {uid: _keys(each.workloads) for uid, each in self.refused.items()}
+        keys = {key: known.get(unit.metadata.uid, ()) for key, unit in units.items() if unit is not None}
         return {key: names for key, names in keys.items() if names}
 
     def with_node(self, key: str) -> int:
@@ -198,6 +210,10 @@ class QueueController(SavedFields):
                     for each in placed
                 }
             )
+        if any(isinstance(each.obj, WorkloadPriorityClass | PriorityClass) for each in changed):
+            refused = {each.job.full_name: each.job for each in self.refused.values()}.values()
+            current = [find_object(self._client, type(job), job.name, job.namespace) for job in refused]
+            jobs += [_Changed(new or job, False) for new, job in zip(current, refused, strict=True)]
         if jobs:
             jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
             maker = JobWorkloads([obj for kind in _READ for obj in self._client.list(kind)[0]])
@@ -225,6 +241,7 @@ class QueueController(SavedFields):
             for key in keys:
                 kueue.delete(KueueWorkload.__name__, key)
             self._keys.pop(job.metadata.uid, None)
+            self.refused.pop(job.metadata.uid, None)
         elif isinstance(job, Job) and verdict_of(job) is not None:
             for key in keys:
                 kueue.finish(key)
@@ -257,10 +274,8 @@ class QueueController(SavedFields):
                 queued = [queued_unit(self._client, other) for other in others]
                 units += [other for other in queued if other is not None]
             workloads = [with_top_owner(self._client, pod, each) for each in maker.workloads(units)]
-            self._apply(workloads, pod)
             if workloads:
-                names = tuple([workload.key for workload in workloads])
-                self._keys |= {other.metadata.uid: names for other in units}
+                self._apply(workloads, units, pod, maker)
 
     def _gate(self, pod: Pod) -> None:
         """Let a pod wait with a gate, as if it had been created so: gates cannot come later."""
@@ -293,11 +308,24 @@ class QueueController(SavedFields):
                 self.unseen += (job.full_name,)
                 return
             self._write(job, replace(job, spec=replace(job.spec, suspend=True)))
-        self._apply(workloads, job)
-        self._keys[job.metadata.uid] = tuple([workload.key for workload in workloads])
+        self._apply(workloads, [job], job, maker)
 
-    def _apply(self, workloads: Iterable[KueueWorkload], job: Object) -> None:
-        """Let workloads wait, in the order in which their jobs came."""
+    def _apply(
+        self, workloads: Sequence[KueueWorkload], units: Iterable[Object], job: Object, maker: JobWorkloads
+    ) -> None:
+        """Let workloads of some objects wait, in the order in which their jobs came; Kueue makes none whose
+        priority is not known."""
+        why = next(filter(None, map(maker.refusal, workloads)), "")
+        for unit in units:
+            if why:
+                self.refused[unit.metadata.uid] = RefusedJob(
+                    job, workloads, f"{why}, so Kueue makes no Workload"
+                )
+            else:
+                self.refused.pop(unit.metadata.uid, None)
+                self._keys[unit.metadata.uid] = _keys(workloads)
+        if why:
+            return
         kueue = self._shared.changing()
         for at, workload in enumerate(workloads):
             order = f"{int(job.metadata.resource_version or 0):020d}-{at:06d}"
@@ -390,6 +418,10 @@ class QueueController(SavedFields):
                 labels |= flavor.spec.node_labels
                 tolerations += flavor.spec.tolerations
         return PodAdditions(labels, tolerations)
+
+
+def _keys(workloads: Iterable[KueueWorkload]) -> tuple[str, ...]:
+    return tuple([workload.key for workload in workloads])
 
 
 def _changed(event: WatchEvent[Object]) -> _Changed:

@@ -27,10 +27,10 @@ from moorage.kube.model.workload import (
     Job,
     LeaderWorkerSet,
     PodTemplateSpec,
-    PriorityClass,
     StatefulSet,
     full_kind,
 )
+from moorage.kube.read.object_defaults import priority_classes
 
 from ..workloads import JOB_UID
 from .pod_sets import KINDS, of_groups, of_job, of_values, pod_set
@@ -59,18 +59,16 @@ class JobWorkloads:
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
+        objects = [*objects]
         self._classes: dict[str, int] = {}
-        self._pod_classes: dict[str, int] = {}
-        self._default_priority = 0
+        pod_classes = priority_classes(objects).values()
+        self._pod_classes = {each.name: each.value for each in pod_classes}
+        self._default_priority = min([each.value for each in pod_classes if each.global_default], default=0)
         self._defaults: set[str] = set()
         self._owners: set[str] = set()
         for obj in objects:
             if isinstance(obj, WorkloadPriorityClass):
                 self._classes[obj.name] = obj.value
-            elif isinstance(obj, PriorityClass):
-                self._pod_classes[obj.name] = obj.value
-                if obj.global_default:
-                    self._default_priority = obj.value
             elif isinstance(obj, LocalQueue) and obj.name == _DEFAULT:
                 self._defaults.add(obj.namespace)
             elif isinstance(obj, Workload):
@@ -104,6 +102,13 @@ class JobWorkloads:
                 workload = self._workload(pods[0], _roles(pods), "")
                 workloads.append(replace(workload, metadata=_meta(pods[0], name)))
         return workloads
+
+    def refusal(self, workload: Workload) -> str:
+        """Return why Kueue does not make a workload, as its class of priority is not there; "" if it does."""
+        ref = workload.spec.priority_class_ref
+        if ref is None or ref.name in (self._classes if ref.group == KUEUE else self._pod_classes):
+            return ""
+        return f'{ref.kind}.{ref.group} "{ref.name}" not found'
 
     def queue_of(self, obj: Object) -> str:
         """Return the queue that an object names, or has by default; "" for none."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from tests.autoscaling.test_domain_counts import CORE, HOST, SPREAD, ZONE, Group, Pass
 from tests.devices.make import device, device_class, request, resource_slice
-from tests.doors.engine import Preemptor, VolumesInUse, VolumesOfBatch, groups_of
+from tests.doors.engine import ClaimsOfBatch, Preemptor, VolumesInUse, groups_of
 from tests.framework.runtime.compiled import compiled
 from tests.make import node, pod
 from tests.scheduler.placing.test_volume_engine import claimed
@@ -110,7 +110,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     yield from (of["Place"]("active"), of["Strategy"](0))
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]
-    yield from (reader, of["RepeatedClaims"](one, asking, reader, {}, VolumesOfBatch()), of["Mark"]())
+    yield from (reader, of["RepeatedClaims"](one, asking, reader, {}, ClaimsOfBatch()), of["Mark"]())
     yield from (of["Notice"](None, one), of["Quantity"]("1"), of["FieldRules"](()))
     yield of["ArrowColumn"]("a", "l", 2, 0, (None, np.zeros(16, np.uint8)))
     yield from (of["BoundPods"]([one], ["n0"]), of["DryRun"](state, [0], [0], [0], [[]]))
@@ -134,7 +134,7 @@ def for_claims(held: dict[str, Any]) -> Iterator[Any]:
     of = kinds()
     readers = (of["Reader"](lambda key: None, of["IndexedObjects"]()),) * 4
     yield of["DeviceSearch"](held["Wanted"], held["DeviceView"], held["DeviceViews"].features)
-    yield of["BoundClaims"](readers, ("", "", ("",)), held["VolumeUsers"], VolumesOfBatch(), True)
+    yield of["BoundClaims"](readers, ("", "", ("",)), held["VolumeUsers"], ClaimsOfBatch(), True)
 
 
 def for_provisioning() -> Iterator[Any]:

@@ -251,6 +251,9 @@ from moorage.engine.framework import events as events
 from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
 from moorage.engine.framework import preempt_handle as preempt_handle
+from moorage.engine.framework.claim_plugins import ClaimPlugin as ClaimPlugin
+from moorage.engine.framework.claim_plugins import ClaimPlugins as ClaimPlugins
+from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatch
 from moorage.engine.framework.configuration import POINTS as POINTS
 
 # Loading step by step, with upstream's texts; parts of an effective configuration.
@@ -303,14 +306,12 @@ from moorage.engine.framework.handle import EventRecorder as EventRecorder
 from moorage.engine.framework.handle import Extender as Extender
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
 from moorage.engine.framework.handle import Victims as Victims
-from moorage.engine.framework.in_tree_plugins import ClaimPlugin as ClaimPlugin
 
 # Which plugins the core runs; plugins of this kind that tests write.
 from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugin
 
 # What each plugin says of a pod in its signature.
 from moorage.engine.framework.in_tree_plugins import Signer as Signer
-from moorage.engine.framework.in_tree_plugins import VolumesOfBatch as VolumesOfBatch
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
 

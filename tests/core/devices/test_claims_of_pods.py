@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from tests.devices.make import claim, request
 from tests.doors.engine import (
     AskingClaim,
+    ClaimsOfBatch,
     ClaimWriteError,
     IndexedObjects,
     Reader,
     RepeatedClaims,
-    VolumesOfBatch,
     reserved,
 )
 from tests.make import pod
@@ -47,7 +47,7 @@ class Claims:
     def __init__(self) -> None:
         self.by_key: dict[str, ResourceClaim] = {}
         self.pending: dict[str, object] = {}
-        self.batch = VolumesOfBatch()
+        self.batch = ClaimsOfBatch()
         asking = [AskingClaim(one, Shape) for one in self.of(self.add("first"))]  # type: ignore[arg-type]
         first = self.add("first")
         claims = Reader(lambda key: None, IndexedObjects(), self.by_key)
@@ -74,21 +74,29 @@ class Claims:
 
 def is_unknown(claims: Claims, one: Pod) -> bool:
     """Whether a pod is refused, and leaves no trace."""
-    before = claims.batch.allocated.copy(), claims.batch.claiming.copy(), claims.batch.leader
+    before = (
+        claims.batch.allocated_for.copy(),
+        claims.batch.claims_to_write.copy(),
+        claims.batch.last_allocating,
+    )
     noted = claims.alike.note(one, 1)
-    return not noted and before == (claims.batch.allocated, claims.batch.claiming, claims.batch.leader)
+    return not noted and before == (
+        claims.batch.allocated_for,
+        claims.batch.claims_to_write,
+        claims.batch.last_allocating,
+    )
 
 
 def test_an_alike_pod_is_noted_with_its_own_claims() -> None:
     claims = Claims()
     second = claims.add("q")
     assert claims.alike.note(second, 7)
-    found, asking, mappings = claims.batch.claiming[7]
+    found, asking, mappings = claims.batch.claims_to_write[7]
     assert found == [one.claim for one in asking] == claims.of(second)
     assert [one.shape for one in asking] == [Shape, Shape]
     assert mappings == ()
-    assert claims.batch.allocated == {"default/q-a": 7, "default/q-b": 7}
-    assert claims.batch.leader == 7
+    assert claims.batch.allocated_for == {"default/q-a": 7, "default/q-b": 7}
+    assert claims.batch.last_allocating == 7
     assert is_unknown(claims, second), "an earlier pod of the batch allocates its claims"
 
 
@@ -140,7 +148,7 @@ def test_a_pod_without_one_of_the_claims_is_not_alike() -> None:
 def test_pods_that_ask_for_no_claim_are_not_alike() -> None:
     claims = Reader(lambda key: None, IndexedObjects(), {})
     with pytest.raises(ValueError, match="pods that are alike ask for a claim"):
-        RepeatedClaims(pod("p"), [], claims, {}, VolumesOfBatch())
+        RepeatedClaims(pod("p"), [], claims, {}, ClaimsOfBatch())
 
 
 def test_a_claim_that_is_being_deleted_is_not_reserved() -> None:

@@ -276,9 +276,15 @@ def noting() -> tuple[type[Profile], list[str]]:
     asked = list[str]()
 
     class Noting(Profile):
-        def volume_needs(self, pod: Pod, *rest: Any) -> Any:
-            asked.append(pod.name)
-            return super().volume_needs(pod, *rest)
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            needs_of = self.claim_plugins.needs_of
+
+            def noted(pod: Pod, *rest: Any) -> Any:
+                asked.append(pod.name)
+                return needs_of(pod, *rest)
+
+            self.claim_plugins.needs_of = noted  # type: ignore[method-assign]
 
     return Noting, asked
 
@@ -330,21 +336,13 @@ UNLIKE = {
 }
 
 
-class Undescribed(VolumeZone):
-    """Does not say what its answer depends on."""
-
-    needs_are_described = False
-
-
-def asked_plugins(
-    others: Sequence[Object], zone: VolumeZone | None = None
-) -> tuple[Scheduler, Callable[..., list[str]]]:
+def asked_plugins(others: Sequence[Object]) -> tuple[Scheduler, Callable[..., list[str]]]:
     """A scheduler, and what makes a batch of pods with claims and tells for which plugins are asked."""
     kind, asked = noting()
     nodes = [node("a", labels={ZONE: "y", "host": "a"}), node("b", labels={ZONE: "z", "host": "b"})]
     limits = {"d": 9, "e": 9, "pd.csi.storage.gke.io": 9}
     cluster = Cluster(nodes=nodes, others=[csi_node("a", **limits), *map(with_capacity, others)])
-    profile = profile_with(zone or VolumeZone(), kind, VolumeLimitScaling=True)
+    profile = profile_with(VolumeZone(), kind, VolumeLimitScaling=True)
     one = Scheduler(cluster, feature_gates={"VolumeLimitScaling": True}, profile=profile)
 
     def batch(*names: str, **rest: Any) -> list[str]:
@@ -376,8 +374,6 @@ def test_plugins_are_asked_again_after_changes_of_what_no_description_has() -> N
     assert (batch("c"), batch("c")) == (["c"], [])
     one.client.create(claimed("e", volume("e", ("d", "e")))[0])
     assert batch("c") == []
-    _, batch = asked_plugins(claimed("c", volume("c", ("d", "h"))), Undescribed())
-    assert (batch("c"), batch("c")) == (["c"], ["c"])
 
 
 def test_a_volume_of_many_pods_is_left_to_plugins() -> None:

@@ -205,8 +205,9 @@ def with_limits(limits: NotingLimits) -> list[Any]:
 class Whole(mo.Profile):
     """Asks plugins about volumes even where the volumes fit everywhere."""
 
-    def volumes_fit_everywhere(self, *given: Any) -> bool:
-        return False
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.claim_plugins.fit_everywhere = lambda *_: False  # type: ignore[method-assign]
 
 
 def whole(without: Sequence[str] = ()) -> Whole:

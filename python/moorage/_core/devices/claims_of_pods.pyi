@@ -7,7 +7,7 @@ from moorage._core.decide.pod_batch import RepeatedNeeds
 from moorage.engine.devices.claim_writer import PlacedPod
 from moorage.engine.devices.device_demands import AskingClaim
 from moorage.engine.devices.device_pools import DeviceId
-from moorage.engine.framework.in_tree_plugins import VolumesOfBatch
+from moorage.engine.framework.claim_plugins import ClaimsOfBatch
 from moorage.errors import MoorageError
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import (
@@ -70,5 +70,5 @@ class RepeatedClaims(RepeatedNeeds):
         asking: list[AskingClaim],
         claims: Reader,
         in_flight: dict[str, Any],
-        batch: VolumesOfBatch,
+        batch: ClaimsOfBatch,
     ) -> None: ...

@@ -24,8 +24,9 @@ from moorage.cluster.played_changes import PlayedChanges
 from moorage.cluster.references import NoSuchObjectError, object_named
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
+from moorage.engine.framework.claim_plugins import ClaimPlugin
 from moorage.engine.framework.group_index import PodGroups
-from moorage.engine.framework.in_tree_plugins import ClaimPlugin, NativePlugin
+from moorage.engine.framework.in_tree_plugins import NativePlugin
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of

@@ -28,7 +28,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimSpec,
 )
 
-from ..framework.in_tree_plugins import VolumesOfBatch
+from ..framework.claim_plugins import ClaimsOfBatch
 from ..framework.nodes_view import NodesView
 from .allocated_devices import allocation_of, has_conditions, only, result_of_whole
 from .allocator import AllocationRules, Found, claim_results
@@ -214,7 +214,7 @@ class DeviceDemands:
     def needs_of(
         self,
         pod: Pod,
-        batch: VolumesOfBatch,
+        batch: ClaimsOfBatch,
         most_steps: int,
         extended: tuple[ResourceClaim, Mappings] | None = None,
     ) -> DeviceNeeds | None:
@@ -235,15 +235,15 @@ class DeviceDemands:
         claims = self._claims_of(pod)
         if claims is None:
             return None
-        cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
+        cache, allocated, at = self._state.claim_cache, batch.allocated_for, batch.next_pod
         asking: list[AskingClaim] = []
         selectors: list[NodeSelector] = []
         for claim in claims:
             key = claim.key
             if (leader := allocated.get(key)) is not None:
-                if len(claims) == 1 and extended is None and leader == batch.leader >= 0:
+                if len(claims) == 1 and extended is None and leader == batch.last_allocating >= 0:
                     return self._shared(claim, leader, batch)
-                batch.ends = True
+                batch.ends_before = True
                 return None
             if cache.is_pending(claim.metadata.uid):
                 return None
@@ -265,17 +265,17 @@ class DeviceDemands:
         if asking and self._state.negative_consumption():
             return None
         if not asking:
-            batch.claiming[at] = claims, asking, mappings
+            batch.claims_to_write[at] = claims, asking, mappings
             return DeviceNeeds(None, tuple(selectors))
         if len(asking) < len(claims) and self._state.features.release.claims_score_together:
             return None
         demand = self.demand_of(asking, most_steps)
         if demand is None:
             return None
-        batch.claiming[at] = claims, asking, mappings
-        batch.leader = at
+        batch.claims_to_write[at] = claims, asking, mappings
+        batch.last_allocating = at
         if extended is None and len(asking) == len(claims):
-            batch.repeated = RepeatedClaims(pod, asking, cache.reader(), cache.in_flight, batch)
+            batch.repeated_needs = RepeatedClaims(pod, asking, cache.reader(), cache.in_flight, batch)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
@@ -298,12 +298,12 @@ class DeviceDemands:
         claim: ResourceClaim,
         allocation: AllocationResult,
         pod: Pod,
-        batch: VolumesOfBatch,
+        batch: ClaimsOfBatch,
         selectors: list[NodeSelector],
     ) -> bool:
         """Add where the devices of an allocated claim can be used; False where plugins schedule the pod."""
         if all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
-            batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
+            batch.allocated_for[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
         if has_conditions(claim) and self._state.features.binding_conditions:
             return False
         if allocation.node_selector is not None:
@@ -312,12 +312,12 @@ class DeviceDemands:
             selectors.append(allocation.node_selector)
         return True
 
-    def _shared(self, claim: ResourceClaim, leader: int, batch: VolumesOfBatch) -> DeviceNeeds | None:
+    def _shared(self, claim: ResourceClaim, leader: int, batch: ClaimsOfBatch) -> DeviceNeeds | None:
         """What a pod needs that shares the claim which the last pod with new devices allocates."""
         if self._sharing is None:
             return None
-        self._sharing.leaders[batch.at], batch.follows = leader, True
-        batch.claiming[batch.at] = [claim], [], ()
+        self._sharing.leaders[batch.next_pod], batch.shares_claim = leader, True
+        batch.claims_to_write[batch.next_pod] = [claim], [], ()
         return DeviceNeeds(self._sharing, ())
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:

@@ -5,8 +5,8 @@ sign pods.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,13 +16,9 @@ from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE
 from moorage._core.state.pod_spec import spec_key
 from moorage.engine.framework import interface
-from moorage.errors import MoorageError
 from moorage.kube import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    Object,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     Volume,
 )
@@ -32,8 +28,6 @@ from .interface import Plugin, PreFilterResult, SignPlugin
 from .status import Answers, Code, Status
 
 if TYPE_CHECKING:
-    from moorage._core.decide.terms import NodeDevices
-    from moorage._core.devices.claims_of_pods import RepeatedClaims
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
 
@@ -196,11 +190,6 @@ def _text(value: Any) -> str:
 
 # ---- in core -----------------------------------------------------------------------------------------------
 
-BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
-Mask = npt.NDArray[np.bool_]
-Attachment = tuple[npt.NDArray[np.int32], int]
-T = TypeVar("T", bound=Object)
-T_co = TypeVar("T_co", covariant=True)
 Asked = TypeVar("Asked", bound=Callable[..., Status | None])
 
 
@@ -430,238 +419,6 @@ class CorePostFilter(interface.PostFilterPlugin):
             None where it depends on the statuses.
         """
         return None
-
-
-class AnyLister(Protocol[T_co]):
-    """The lister of an informer."""
-
-    def get(self, name: str) -> T_co:
-        """Return the object with a key.
-
-        Parameters
-        ----------
-        name : str
-            ``namespace/name``, or the name of a cluster-scoped object.
-
-        Returns
-        -------
-        Object
-            The latest state known to the informer.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such object.
-        """
-
-    def list(self) -> Sequence[T_co]:
-        """Return all objects."""
-
-
-NO_RESOURCES: frozenset[str] = frozenset()
-
-
-class VolumesOfBatch:
-    """The volumes that the earlier pods of a batch use, and those that the next pod shares with others.
-
-    Attributes
-    ----------
-    at : int
-        The index of the next pod.
-    exclusive : set of hashable
-        Claims and volumes that no later pod of the batch can use too, if the core is to place it.
-    users : dict of CSIVolume to list of int
-        ``~index`` of the pods that use a volume.
-    shared : list of (int, int, int)
-        The volumes of the next pod that may be counted on a row already; see `PodBatch`.
-    allocated : dict of str to int
-        Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated, with the
-        index of the pod; -1 if plugins schedule it, or may deallocate the claim for it.
-    leader : int
-        The index of the last pod for which the core allocates claims; -1 for none.
-    follows : bool
-        Whether the next pod shares the claim that this pod allocates.
-    ends : bool
-        Whether the batch ends before the next pod, as it has one of these claims.
-    provided : frozenset of str
-        The resources of the next pod that its devices provide on every node.
-    claiming : dict of int to object
-        The pods with resource claims that the core is to place: what their plugin needs to write the claims.
-    alike : RepeatedClaims or None
-        Notes pods that need the same as the pod before, if all that this needs are new devices.
-    known : dict of object to object
-        By plugin, what it has found out that is the same for all pods of the batch.
-    """
-
-    def __init__(self) -> None:
-        self.at = 0
-        self.exclusive: set[Hashable] = set()
-        self.users: dict[Hashable, list[int]] = {}
-        self.shared: list[tuple[int, int, int]] = []
-        self.allocated: dict[str, int] = {}
-        self.leader, self.follows = -1, False
-        self.ends = False
-        self.provided = NO_RESOURCES
-        self.claiming: dict[int, Any] = {}
-        self.repeated: RepeatedClaims | None = None
-        self.known: dict[object, Any] = {}
-
-
-class ClaimPlugin(
-    interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
-):
-    """A plugin that applies only to pods with volumes or resource claims.
-
-    For all others it counts as Skip without a call (`Profile.complete`).
-    """
-
-    in_core = True
-
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return volumes(pod)
-
-    def skips(self, method: str) -> bool:
-        """Whether the plugin returns Skip for every pod without volumes.
-
-        Where it does not, Filter passes, and scores are 0.
-        """
-        return True
-
-    def concerns(self, pod: Pod) -> bool:
-        """Whether the plugin applies to a pod that has neither volumes nor claims."""
-        return False
-
-    def delegated_resources(self) -> frozenset[str]:
-        """Return the extended resources that the plugin provides on nodes without them."""
-        return frozenset()
-
-    def bound_claims_of(self, pod: Pod) -> BoundClaims | None:
-        """Return the claims of a pod with their volumes.
-
-        Returns
-        -------
-        sequence of (PersistentVolumeClaim, PersistentVolume) or None
-            None where one is missing, or a claim is that of an ephemeral volume of another pod.
-        """
-        informers, pairs = self.required_handle().informers, []
-        claims, volumes = informers.lister(PersistentVolumeClaim), informers.lister(PersistentVolume)
-        for volume in pod.spec.volumes:
-            key = pod.claim_key(volume)
-            if key is not None:
-                try:
-                    claim = claims.get(key)
-                    if not claim.spec.volume_name:
-                        return None
-                    pairs.append((claim, volumes.get(claim.spec.volume_name)))
-                except MoorageError:
-                    return None
-                if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
-                    return None
-        return pairs
-
-    def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: NodesView, batch: VolumesOfBatch | None = None
-    ) -> Hashable | None:
-        """Return what Filter needs of a node for a pod that PreFilter passes or skips.
-
-        Filter passes exactly on the nodes that meet `demand_of` these needs, also with the nominated pods.
-
-        Parameters
-        ----------
-        claims : sequence of (PersistentVolumeClaim, PersistentVolume)
-            See `bound_claims_of`.
-        batch : VolumesOfBatch, optional
-            Of the batch whose next pod this is. None: nodes that meet the needs pass, also if any pods leave,
-            but others may pass too.
-
-        Returns
-        -------
-        hashable or None
-            False in a condition if nodes do not matter; None where the needs are not known.
-        """
-        return None
-
-    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        """Return needs as arrays over the rows of the node table.
-
-        Parameters
-        ----------
-        needs : hashable
-            As `needs_of` returned them.
-
-        Returns
-        -------
-        reachable : (rows,) bool array or None
-            The rows whose nodes can be used; None for all.
-        attachments : list of ((rows,) int32 array, int)
-            See `VolumeDemand`.
-        """
-        return None, []
-
-    def devices_of(self, needs: Hashable) -> NodeDevices | None:
-        """Return which nodes have the devices of needs; None where no devices are needed.
-
-        Parameters
-        ----------
-        needs : hashable
-            As `needs_of` returned them.
-        """
-        return None
-
-    needs_are_described = False
-    """Whether `needs_of` reads of a pod with a description (see `BoundClaims`) only what this has, and the
-    class; of what other pods use, whether they share a volume with it."""
-
-    @property
-    def demand_version(self) -> int:
-        """A number that differs between all states between which the results of `demand_of` change, other
-        than by node labels and by pods. Brings what the plugin knows of pods up to date."""
-        return 0
-
-    def lister(self, kind: type[T]) -> AnyLister[T]:
-        """Return the lister of a kind of objects."""
-        lister: AnyLister[T] = self.required_handle().informers.lister(kind)
-        return lister
-
-
-class ClaimsPlugin(ClaimPlugin):
-    """A plugin about resource claims, which writes those of pods that the core has placed."""
-
-    def follow_claims(self) -> None:
-        """Bring what the core knows of devices up to date, before it places pods of a batch."""
-        raise NotImplementedError
-
-    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
-        """Return what `bind_claims` needs of pods that the core has placed.
-
-        Parameters
-        ----------
-        claiming : mapping of int to object
-            `VolumesOfBatch.claiming`.
-        placed : mapping of int to str
-            By the index in the batch, the nodes of those that were placed.
-
-        Returns
-        -------
-        dict of int to object
-            By the index in the batch.
-        """
-        raise NotImplementedError
-
-    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, Status]:
-        """Write the claims of pods: what Reserve and PreBind do for other pods.
-
-        Parameters
-        ----------
-        pods : sequence of (Pod, object)
-            With the results of `take_devices`.
-
-        Returns
-        -------
-        dict of int to Status
-            By index, why pods cannot be bound after all; their reservations are taken back.
-        """
-        raise NotImplementedError
 
 
 class UnitPlugin(Plugin):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.terms import VolumeDemand
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as room
 from moorage.engine.framework import interface
@@ -17,15 +16,9 @@ from moorage.errors import InputError
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 from moorage.lazy import lazy_attribute
 
+from .claim_plugins import ClaimPlugin, ClaimPlugins
 from .extension_points import SCORE_ERROR
-from .in_tree_plugins import (
-    ClaimPlugin,
-    ClaimsPlugin,
-    CorePostFilter,
-    NativePlugin,
-    UnitPlugin,
-    VolumesOfBatch,
-)
+from .in_tree_plugins import CorePostFilter, NativePlugin, UnitPlugin
 from .interface import (
     BASES,
     EnqueueExtensions,
@@ -43,8 +36,6 @@ if TYPE_CHECKING:
     from moorage._core.decide.external import External
     from moorage._core.state.pod_class import Shape
     from moorage.kube import Pod
-
-    from .nodes_view import NodesView
 
 
 # ---- plugin methods ----------------------------------------------------------------------------------------
@@ -152,8 +143,8 @@ class Profile:
         Whether plugins about volumes and claims are called; see `complete`.
     names : frozenset of str
         The names of the plugins.
-    volume_plugins : tuple of VolumePlugin
-        The plugins about volumes.
+    claim_plugins : ClaimPlugins
+        The plugins about volumes and claims.
     reads_volumes : bool
         Whether it has volume plugins that are skipped.
     missing_state_texts : dict of type to dict of str to str
@@ -229,8 +220,8 @@ class Profile:
         if self.points is None:  # a configuration gives weights to plugins that it disables at the point
             self._check_weights()
         self.names = frozenset([plugin.name for plugin in self.plugins])
-        self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, ClaimPlugin)])
-        self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
+        self.claim_plugins = ClaimPlugins(self.plugins)
+        self.reads_volumes = bool(self.claim_plugins.plugins) and not self.asks_volume_plugins
         wanted: tuple[type[Plugin], ...] = (ClaimPlugin,) if self.asks_volume_plugins else ()
         self._called = frozenset(
             [plugin for plugin in self.plugins if not plugin.in_core or isinstance(plugin, wanted)]
@@ -241,7 +232,6 @@ class Profile:
         self.missing_state_texts = self._missing_state_texts()
         self._list_called()
         self._decide_what_is_in_core()
-        self._decide_about_volumes()
 
     def _list_called(self) -> None:
         """Decide which plugins are called about a pod."""
@@ -294,16 +284,6 @@ class Profile:
         at_unit_points = (*self.at(interface.PermitPlugin), *self.at(interface.PreEnqueuePlugin))
         self.has_units = any(isinstance(plugin, UnitPlugin) for plugin in at_unit_points)
         self._rejecting = self._may_reject()
-
-    def _decide_about_volumes(self) -> None:
-        plugins = self.volume_plugins
-        # Those that may need something for pods without volumes, with their places.
-        self._about_claims = [
-            (at, plugin) for at, plugin in enumerate(plugins) if isinstance(plugin, ClaimsPlugin)
-        ]
-        self._device_plugins = self._overriding("concerns")
-        self._delegating = self._overriding("delegated_resources")
-        self._with_demand_version = self._overriding("demand_version")
 
     @lazy_attribute
     def complete(self) -> Profile:
@@ -381,108 +361,15 @@ class Profile:
             points=points,
         )
 
-    @property
-    def claims_plugin(self) -> ClaimsPlugin:
-        """The plugin about resource claims of a profile that has one."""
-        return self._about_claims[0][1]
-
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides."""
-        for plugin in self._device_plugins:  # noqa: SIM110, as a generator costs as much as the answers
-            if plugin.concerns(pod):
-                return True
-        return False
-
-    def _overriding(self, name: str) -> list[ClaimPlugin]:
-        """The plugins about volumes for which an attribute is not that of all."""
-        return [
-            plugin
-            for plugin in self.volume_plugins
-            if getattr(type(plugin), name) is not vars(ClaimPlugin)[name]
-        ]
-
-    def demand_versions(self) -> tuple[int, ...]:
-        """Return `ClaimPlugin.demand_version` of the plugins for which it changes."""
-        return tuple([plugin.demand_version for plugin in self._with_demand_version])
+        plugin = self.claim_plugins.of_devices
+        return plugin is not None and plugin.concerns(pod)
 
     def delegated_resources(self) -> frozenset[str]:
-        """Return the extended resources that plugins provide on nodes without them."""
-        resources = list(filter(None, [plugin.delegated_resources() for plugin in self._delegating]))
-        return resources[0] if len(resources) == 1 else frozenset().union(*resources)
-
-    def volume_needs(
-        self,
-        pod: Pod,
-        nodes: NodesView,
-        batch: VolumesOfBatch | None = None,
-    ) -> tuple[Hashable, ...] | None:
-        """Return what the plugins about volumes need of a node for a pod.
-
-        Parameters
-        ----------
-        pod, nodes, batch
-            See `ClaimPlugin.needs_of`.
-
-        Returns
-        -------
-        tuple of hashable, or None
-            The needs of each plugin; None where the needs of one are not known.
-        """
-        plugins = self.volume_plugins
-        out: list[Hashable] = [()] * len(plugins)
-        if not pod.spec.volumes:
-            for at, of_claims in self._about_claims:
-                needs = of_claims.needs_of(pod, (), nodes, batch)
-                if needs is None:
-                    return None
-                out[at] = needs
-            return tuple(out)
-        claims = plugins[0].bound_claims_of(pod) if plugins else []
-        if claims is None:
-            return None
-        for at, plugin in enumerate(plugins):
-            needs = plugin.needs_of(pod, claims, nodes, batch)
-            if needs is None:
-                return None
-            out[at] = needs
-        return tuple(out)
-
-    def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
-        """Return needs for the kernels.
-
-        Parameters
-        ----------
-        needs : sequence of hashable
-            As `volume_needs` returned them.
-
-        Raises
-        ------
-        ValueError
-            The volumes have too many drivers.
-        """
-        reachable, attachments, devices = None, [], None
-        for plugin, needed in zip(self.volume_plugins, needs, strict=True):
-            if needed:
-                mask, more = plugin.demand_of(needed)
-                attachments += more
-                devices = devices or plugin.devices_of(needed)
-                if mask is not None:
-                    reachable = mask if reachable is None else reachable & mask
-        return VolumeDemand(reachable, attachments, devices)
-
-    def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
-        """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,
-        and if any pods leave.
-
-        Returns
-        -------
-        bool
-            False where that is not known.
-        """
-        needs = self.volume_needs(pod, nodes)
-        if needs is None:
-            return False
-        return not any(needs) or self.volume_demand(needs).is_met_by(nodes.rows)
+        """Return the extended resources that device classes provide on nodes without them."""
+        plugin = self.claim_plugins.of_devices
+        return frozenset() if plugin is None else plugin.delegated_resources()
 
     def may_reject(self, shape: Shape) -> bool:
         """Whether PreFilter or PreScore may reject a pod.

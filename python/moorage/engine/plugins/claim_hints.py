@@ -13,8 +13,8 @@ from moorage.store import NotFoundError
 
 from .. import devices as dra
 from ..framework import events
+from ..framework.claim_plugins import ClaimsPlugin
 from ..framework.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
-from ..framework.in_tree_plugins import ClaimsPlugin
 
 if TYPE_CHECKING:
     from ..devices.device_state import DeviceState

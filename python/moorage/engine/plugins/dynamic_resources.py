@@ -28,15 +28,8 @@ from moorage.store.deletion import timestamp
 
 from .. import devices as dra
 from .. import volume as storage
-from ..framework.in_tree_plugins import (
-    UNSIGNED,
-    Attachment,
-    BoundClaims,
-    CorePostFilter,
-    Mask,
-    VolumesOfBatch,
-    gates_only_with,
-)
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
+from ..framework.in_tree_plugins import UNSIGNED, CorePostFilter, gates_only_with
 from ..framework.waiting_pods import StatusSteps
 from .claim_hints import ClaimHints
 
@@ -101,7 +94,6 @@ class DynamicResources(
     """
 
     name = STATE
-    needs_are_described = True
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
@@ -110,15 +102,15 @@ class DynamicResources(
         return UNSIGNED if pod.spec.resource_claims else None
 
     def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
         if not (pod.spec.resource_claims or self.concerns(pod)):
             return ()
-        known: _KnownOfBatch | None = None if batch is None else batch.known.get(self)
+        known: _KnownOfBatch | None = None if batch is None else batch.known_by_plugin.get(self)
         if known is None:
             known = self._known_of_batch()
             if batch is not None:
-                batch.known[self] = known
+                batch.known_by_plugin[self] = known
         spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if batch is None or not known.is_store:
@@ -129,7 +121,7 @@ class DynamicResources(
         if asks and extended is None:
             return None
         if requests is not None:
-            batch.provided = frozenset(requests.resources)
+            batch.provided_resources = frozenset(requests.resources)
         return known.devices.demands.needs_of(pod, batch, self._most_steps, extended)
 
     def _known_of_batch(self) -> _KnownOfBatch:
@@ -274,11 +266,11 @@ class DynamicResources(
             extended = None if requests is None else self._extended_on_all_nodes(pod, requests, devices)
             if extended is None:
                 return None
-        batch = VolumesOfBatch()
+        batch = ClaimsOfBatch()
         needs = devices.demands.needs_of(pod, batch, self._most_steps, extended)
         if needs is None or isinstance(needs.demand, SharedDevices):
             return None
-        _, asking, mappings = batch.claiming[0]
+        _, asking, mappings = batch.claims_to_write[0]
         claim, table = None if extended is None else extended[0], handle.cache.state.table
         return dra.device_state.CycleDemand(devices, table, needs.demand, asking, claim, mappings)
 

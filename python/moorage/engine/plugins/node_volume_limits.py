@@ -16,8 +16,8 @@ from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
 from .. import volume as storage
 from ..framework import events
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
 from ..framework.events import ActionType, is_live, of_class, on, queue_if
-from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from .volume_restrictions_and_zone import claim_names
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class NodeVolumeLimits(ClaimPlugin):
     """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
-    needs_are_described = True
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -103,7 +102,7 @@ class NodeVolumeLimits(ClaimPlugin):
         return fwk.Answers(numbers, tuple(statuses))
 
     def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
     ) -> Needs | tuple[()] | None:
         known = self._look(nodes) if batch is None else self.known_of(batch, nodes)
         attached = known.attached
@@ -121,19 +120,19 @@ class NodeVolumeLimits(ClaimPlugin):
         if batch is not None:
             drivers = [driver for driver, _ in counts]
             for number, volume in enumerate(limited):
-                users = batch.users.setdefault(volume, [])
+                users = batch.volume_users.setdefault(volume, [])
                 places = [*attached.rows_with(volume), *users]
                 if len(places) > MANY_USERS or volume in batch.exclusive:
                     return None
-                batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
-                users.append(~batch.at)
+                batch.shared_volumes += [(place, drivers.index(volume[0]), number) for place in places]
+                users.append(~batch.next_pod)
         return (counts, required) if counts or required else ()
 
-    def known_of(self, batch: VolumesOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
+    def known_of(self, batch: ClaimsOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
         """Return what is the same for all pods of a batch."""
-        known: LimitsOfBatch | None = batch.known.get(self)
+        known: LimitsOfBatch | None = batch.known_by_plugin.get(self)
         if known is None:
-            known = batch.known[self] = self._look(nodes)
+            known = batch.known_by_plugin[self] = self._look(nodes)
         return known
 
     def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:

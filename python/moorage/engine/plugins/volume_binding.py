@@ -29,8 +29,8 @@ from moorage.store import ApiError, NotFoundError, ObjectClient
 
 from .. import volume as storage
 from ..framework import events
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
 from ..framework.events import ActionType, of_class, on, queue_if
-from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.waiting_pods import StatusSteps
 from .node_volume_limits import is_claim_of
 
@@ -179,7 +179,6 @@ class VolumeBinding(
     """
 
     name = "VolumeBinding"
-    needs_are_described = True
     default_args = {"bindTimeoutSeconds": 600}
     gate_of_args = "StorageCapacityScoring"
     gated_args = {"shape": ({"utilization": 0, "score": 10}, {"utilization": 100, "score": 0})}
@@ -295,7 +294,7 @@ class VolumeBinding(
             return fwk.Answers(np.arange(len(statuses)), statuses)
 
     def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
     ) -> tuple[NodeSelector, ...] | None:
         if self._make_binder is not None:
             return None

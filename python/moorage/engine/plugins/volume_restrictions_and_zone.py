@@ -20,6 +20,7 @@ from moorage.store.errors import NotFoundError as ObjectNotFoundError
 
 from .. import volume as storage
 from ..framework import events
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
 from ..framework.events import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -31,7 +32,6 @@ from ..framework.events import (
     on,
     queue_if,
 )
-from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
 
@@ -73,7 +73,6 @@ class VolumeRestrictions(ClaimPlugin):
     """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
-    needs_are_described = True
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -96,7 +95,7 @@ class VolumeRestrictions(ClaimPlugin):
         return None
 
     def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
     ) -> tuple[str, ...] | None:
         if any(storage.volumes_in_use.disk_of(volume) is not None for volume in pod.spec.volumes):
             return None
@@ -297,7 +296,6 @@ class VolumeZone(ClaimPlugin):
     """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
-    needs_are_described = True
 
     _static_version = -1
 
@@ -342,7 +340,7 @@ class VolumeZone(ClaimPlugin):
         return fwk.Answers(elsewhere, STATUSES)
 
     def needs_of(
-        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
     ) -> tuple[Topology, ...]:
         topologies = [(claim.name, item) for claim, volume in claims for item in topology_of(volume).items()]
         named = claim_names(pod) if topologies else ()  # claims of ephemeral volumes do not count

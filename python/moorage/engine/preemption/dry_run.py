@@ -278,7 +278,7 @@ class PreemptionDryRuns:
         target, profile = self.state.target, framework.profile_of(self.state.target)
         if profile is not framework.profile:
             view = framework.nodes(self._rows(nodes))
-            if profile.volumes_fit_everywhere(self.pod, view):
+            if profile.claim_plugins.fit_everywhere(self.pod, view):
                 target, profile = target_of(self.handle.cache, self.pod), framework.profile
         return target if profile.pre_filters_in_core and profile.filters_in_core else None
 

@@ -362,9 +362,9 @@ class Loop:
             return
         began, claimed, self._claimed = time.perf_counter(), self._claimed, []
         for engine, part in groupby(claimed, itemgetter(0)):
-            pods = list(part)
-            plugin = engine.profile.claims_plugin
-            refused = plugin.bind_claims([(info.pod, node) for _, info, node in pods])
+            pods, plugin = list(part), engine.profile.claim_plugins.of_devices
+            assert plugin is not None
+            refused = plugin.bind_claims([(info.pod, claims) for _, info, claims in pods])
             for at, status in refused.items():
                 info = pods[at][1]
                 if self.result.placements.pop(info.key, None):
@@ -386,9 +386,9 @@ class Loop:
         context, batch, began = self.context, result.batch, time.perf_counter()
         assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.is_live)
-        claiming = context.volume_classes.claiming
-        if claiming:
-            engine.profile.claims_plugin.follow_claims()
+        claiming, plugin = context.volume_classes.claiming, engine.profile.claim_plugins.of_devices
+        if claiming and plugin is not None:
+            plugin.follow_claims()
         first, failures = pods.start, result.failures
         end = placing.place(first, pods.stop, until_evicts=True)
         tried = end - first
@@ -396,10 +396,10 @@ class Loop:
         placed, names = result.placed_of(infos, first, end)
         if placed:
             self.assumed(placed, names)
-        if claiming:
+        if claiming and plugin is not None:
             at_node = {at: infos[at] for at in range(first, end) if at in claiming and at not in failures}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
-            claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
+            claimed = plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < tried:
             self._fail(engine, batch, infos, result.unplaced(first, end), failures)

@@ -28,9 +28,9 @@ from .. import framework as fwk
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
 from ..devices.resource_classes import ResourceClasses
+from ..framework.claim_plugins import NO_RESOURCES
 from ..framework.events import ASSIGNED_POD_DELETE
 from ..framework.handle import FrameworkHandle
-from ..framework.in_tree_plugins import NO_RESOURCES
 from ..framework.interface import NominatingInfo
 from ..framework.profile import Profile
 from ..framework.run_plugins import Target

@@ -17,9 +17,8 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import group_of
 
 from .. import volume as storage
-from ..framework.in_tree_plugins import NO_RESOURCES, VolumesOfBatch
+from ..framework.claim_plugins import ClaimPlugins, ClaimsOfBatch, Needs
 from ..framework.nodes_view import NodesView
-from ..framework.profile import Profile
 from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from ..plugins.volume_binding import VolumeBinding
 from ..plugins.volume_restrictions_and_zone import IN_USE, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
@@ -34,8 +33,6 @@ Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
 """See `VolumeClasses.__call__`."""
 MOST = 1 << 16
 """The number of descriptions whose needs are kept."""
-Needs = tuple[Hashable, ...]
-"""What each plugin about volumes needs of a node."""
 
 
 class _Memory(Struct):
@@ -47,8 +44,8 @@ class _Memory(Struct):
         Of the demands and needs: they hold until classes, limits, drivers, device classes or nodes change.
     needs : dict
         By class and description of a pod, what the plugins about volumes need for it.
-    profile : Profile
-        Its plugins about volumes decide.
+    plugins : ClaimPlugins
+        They decide.
     limited : LimitsOfBatch or None
         What NodeVolumeLimits knows of the batch; None without that plugin.
     bound : BoundClaims or None
@@ -59,7 +56,7 @@ class _Memory(Struct):
 
     version: tuple[Hashable, ...]
     needs: dict[Hashable, Needs]
-    profile: Profile
+    plugins: ClaimPlugins
     nodes: NodesView
     limited: LimitsOfBatch | None
     bound: BoundClaims | None = None
@@ -80,7 +77,7 @@ class VolumeClasses:
 
     def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
         self._engine_of = engine_of
-        self._batch = VolumesOfBatch()
+        self._batch = ClaimsOfBatch()
         self._memories: dict[Engine, _Memory] = {}
         self._ready: dict[Engine, _Memory | None] = {}  # in this batch; None where plugins have to decide
         self._in_use: VolumesInUse | None = None
@@ -89,7 +86,7 @@ class VolumeClasses:
     def begin(self) -> VolumeClasses:
         """Begin a batch."""
         if self._ready:
-            self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
+            self._batch, self._ready, self._in_use = ClaimsOfBatch(), {}, None
         return self
 
     def __call__(self, pod: Pod, pod_class: int, at: int) -> Answer:
@@ -119,35 +116,36 @@ class VolumeClasses:
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         ready = self._ready[engine]
-        batch.repeated = None
-        batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
+        batch.go_on(at)
         needs = None if ready is None else self._needs(engine, pod, pod_class, ready)
-        if batch.ends:
+        if batch.ends_before:
             return END, [], 0, None
         if needs is None or ready is None:
             self._leave_to_plugins(engine, pod)
             return -1, [], 0, None
-        if not any(needs):
+        if not needs:
             return pod_class, [], 0, None
         if self._in_use is None and pod.spec.volumes:
             self._in_use = engine.handle.derived(storage.volumes_in_use.VolumesInUse.of)
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
-        class_with_volumes = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
+        class_with_volumes = engine.cache.state.classes.with_volumes(
+            pod_class, needs, batch.provided_resources
+        )
         if class_with_volumes not in demands:
-            demands[class_with_volumes] = ready.profile.volume_demand(needs)
+            demands[class_with_volumes] = ready.plugins.demand_of(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
-        takes_devices = 0 if demands[class_with_volumes].devices is None else 1 + batch.follows
-        alike = batch.repeated
+        takes_devices = 0 if demands[class_with_volumes].devices is None else 1 + batch.shares_claim
+        alike = batch.repeated_needs
         if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
             alike = None  # other things than claims tell such pods apart
-        return class_with_volumes, [] if IN_USE in needs else batch.shared, takes_devices, alike
+        return class_with_volumes, [] if _are_in_use(needs) else batch.shared_volumes, takes_devices, alike
 
     @property
     def claiming(self) -> dict[int, Any]:
-        """The pods of the batch with resource claims that the core places; see `VolumesOfBatch`."""
-        return self._batch.claiming
+        """The pods of the batch with resource claims that the core places; see `ClaimsOfBatch`."""
+        return self._batch.claims_to_write
 
     def fails_alike(self, decision: Decision) -> bool:
         """Whether the pods of a class that share no volumes with others all fail as one of them did, while
@@ -182,31 +180,31 @@ class VolumeClasses:
         if not engine.may_leave_out_volumes:
             return None
         with engine.cache.lock:
-            profile, state, nodes = engine.profile, engine.cache.state, engine.framework.all_nodes()
+            plugins, state = engine.profile.claim_plugins, engine.cache.state
+            nodes, of_devices = engine.framework.all_nodes(), plugins.of_devices
             state.view.refresh()
-            delegated = profile.delegated_resources()
+            delegated = engine.profile.delegated_resources()
             engine.delegate(engine.plan, delegated)
-            limits = next(
-                (plugin for plugin in profile.volume_plugins if type(plugin) is NodeVolumeLimits), None
-            )
+            limits = next((plugin for plugin in plugins.plugins if type(plugin) is NodeVolumeLimits), None)
             limited = None if limits is None else limits.known_of(self._batch, nodes)
             version = (
-                *(state.classes.generation, state.view.static_version, *profile.demand_versions()),
-                *(delegated, limited and (limited.version, limited.installed)),
+                *(state.classes.generation, state.view.static_version),
+                *(of_devices and of_devices.demand_version, delegated),
+                limited and (limited.version, limited.installed),
             )
             memory = self._memories.get(engine)
             if memory is None or memory.version != version or len(memory.needs) >= MOST:
-                memory = self._memories[engine] = _Memory(version, {}, profile, nodes, limited)
+                memory = self._memories[engine] = _Memory(version, {}, plugins, nodes, limited)
                 engine.search.states.volume_demands = {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
             memory.nodes, memory.limited, memory.bound, memory.is_described = nodes, limited, None, False
             return memory
 
     def _bound_claims(self, engine: Engine, ready: _Memory) -> BoundClaims | None:
-        limited, plugins = ready.limited, ready.profile.volume_plugins
-        if limited is None or limited.is_unsure or not all(plugin.needs_are_described for plugin in plugins):
+        limited = ready.limited
+        if limited is None or limited.is_unsure:
             return None
-        binding = next((plugin for plugin in plugins if type(plugin) is VolumeBinding), None)
+        binding = next((plugin for plugin in ready.plugins.plugins if type(plugin) is VolumeBinding), None)
         sources = None if binding is None else binding.sources
         if sources is None:
             return None
@@ -237,24 +235,28 @@ class VolumeClasses:
         described = None if bound is None else bound.describe(pod)
         key = pod_class, described
         if bound is not None and described and key in ready.needs:
-            shared = bound.take(batch.at)
+            shared = bound.take(batch.next_pod)
             if shared is not None:
-                batch.shared = shared
+                batch.shared_volumes = shared
                 return ready.needs[key]
         if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
-        needs = ready.profile.volume_needs(pod, ready.nodes, batch)
-        if described and needs is not None and IN_USE not in needs and not batch.provided:
+        needs = ready.plugins.needs_of(pod, ready.nodes, batch)
+        if described and needs is not None and not _are_in_use(needs) and not batch.provided_resources:
             ready.needs[key] = needs
         return needs
 
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
         """Note what a pod uses that plugins will schedule."""
         exclusive = self._batch.exclusive
-        self._batch.claiming.pop(self._batch.at, None)
-        self._batch.allocated.update(dict.fromkeys(claim_keys(pod), -1))
+        self._batch.claims_to_write.pop(self._batch.next_pod, None)
+        self._batch.allocated_for.update(dict.fromkeys(claim_keys(pod), -1))
         exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
         with suppress(storage.claims.VolumeError):  # no node suits such a pod
             exclusive.update(
                 engine.handle.derived(storage.volumes_in_use.VolumesInUse.of).attached.volumes_of_new_pod(pod)
             )
+
+
+def _are_in_use(needs: Needs) -> bool:
+    return any(needed is IN_USE for _, needed in needs)

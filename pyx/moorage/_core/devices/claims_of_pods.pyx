@@ -331,7 +331,7 @@ cdef class RepeatedClaims(RepeatedNeeds):
         Of the claims of the cluster.
     in_flight : dict of str to object
         By UID, the claims of which an allocation is in flight.
-    batch : VolumesOfBatch
+    batch : ClaimsOfBatch
     """
 
     cdef object spec, make, batch
@@ -344,7 +344,7 @@ cdef class RepeatedClaims(RepeatedNeeds):
             raise ValueError("pods that are alike ask for a claim")
         self.spec, self.make, self.shapes = SPEC.of(pod), type(asking[0]), [one.shape for one in asking]
         self.claims, self.in_flight, self.batch = claims, in_flight, batch
-        self.allocated, self.claiming = batch.allocated, batch.claiming
+        self.allocated, self.claiming = batch.allocated_for, batch.claims_to_write
 
     cpdef bint note(self, object pod, int32_t at) except -1:
         """Note a pod that is alike; see `RepeatedNeeds.note`."""
@@ -374,7 +374,7 @@ cdef class RepeatedClaims(RepeatedNeeds):
             asking.append(self.make(claim, shape))
         self.allocated.update(keys)
         self.claiming[at] = claims, asking, ()
-        self.batch.leader = at
+        self.batch.last_allocating = at
         return True
 
 

@@ -47,7 +47,7 @@ cdef class BoundClaims:
         The annotation of a claim whose binding is complete, the access mode of a claim that one pod at a time
         can use, and the labels of volumes that plugins read.
     in_use : VolumesInUse
-    batch : VolumesOfBatch
+    batch : ClaimsOfBatch
         Receives what the pods use.
     counts : bool
         Whether volumes count against limits, or need drivers. Then `in_use` is up to date.
@@ -67,7 +67,8 @@ cdef class BoundClaims:
                   bint counts):
         self.claims, self.volumes, self.believed_claims, self.believed_volumes = readers
         self.complete, self.for_one_pod, self.labels = names
-        self.in_use, self.counts, self.users, self.exclusive = in_use, counts, batch.users, batch.exclusive
+        self.in_use, self.counts = in_use, counts
+        self.users, self.exclusive = batch.volume_users, batch.exclusive
         attached = in_use.attached
         self.resolve, self.room = attached.resolve, attached.room
         self.pods_with, self.attachments_with = attached.pods_with, attached.attachments_with

@@ -93,7 +93,7 @@ class Engine(NodeSearch):
         filters, pre_filters = profile.at(FilterPlugin), profile.at(PreFilterPlugin)
         return all(
             plugin.skips("pre_score") and (plugin not in filters or plugin in pre_filters)
-            for plugin in profile.volume_plugins
+            for plugin in profile.claim_plugins.plugins
         )
 
     def cycle_target(self, pod: Pod, target: Target) -> Target:
@@ -113,7 +113,7 @@ class Engine(NodeSearch):
         asks = self.framework.profile_of(target) is not self.profile
         if not (asks and self.may_leave_out_volumes and self.decides_alone(pod)):
             return target
-        fits = self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes())
+        fits = self.profile.claim_plugins.fit_everywhere(pod, self.framework.all_nodes())
         return target_of(self.cache, pod) if fits else target
 
     # ---- one cycle -----------------------------------------------------------------------------------------

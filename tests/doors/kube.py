@@ -33,14 +33,6 @@ from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRol
 
 # Objects as they are stored, field by field, and warnings about them.
 from moorage.kube.admission.chain import Admission as Admission
-
-# Rules of manifests, field by field.
-from moorage.kube.admission.field_checks import Fault as Fault
-from moorage.kube.admission.field_checks import Json as Json
-from moorage.kube.admission.field_checks import forbidden as forbidden
-from moorage.kube.admission.field_checks import invalid as invalid
-from moorage.kube.admission.field_checks import part as part
-from moorage.kube.admission.field_checks import parts as parts
 from moorage.kube.admission.kueue_refusals import refusals as refusals
 from moorage.kube.admission.manifest_validation import OF_NEW_PODS as OF_NEW_PODS
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
@@ -123,6 +115,14 @@ from moorage.kube.cel.values import type_of_value as type_of_value
 
 # Names of objects that are not dumped to a file.
 from moorage.kube.edit import anonymize as anonymize
+
+# Rules of manifests, field by field.
+from moorage.kube.field_errors import Fault as Fault
+from moorage.kube.field_errors import Json as Json
+from moorage.kube.field_errors import forbidden as forbidden
+from moorage.kube.field_errors import invalid as invalid
+from moorage.kube.field_errors import part as part
+from moorage.kube.field_errors import parts as parts
 
 # Durations and JSON as Go writes them.
 from moorage.kube.go_texts import SECOND as SECOND

@@ -6,10 +6,11 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from tests.doors.engine import IN_TREE, load_configuration
 from tests.doors.kube import manifest_causes
 from tests.make import Json
 
-from moorage.errors import InputError, shorten
+from moorage.errors import ConfigurationError, InputError, shorten
 from moorage.kube import decode_object, validate
 
 POD: Json = {"containers": [{"name": "c", "image": "i"}]}
@@ -126,3 +127,37 @@ def test_a_mistake_has_one_text(kind: str, path: str, value: Any) -> None:
         validate(decode_object(whole))
     causes = manifest_causes(whole, whole["kind"], whole["apiVersion"])
     assert (caught.value.path, caught.value.message) in [(field, shorten(text)) for field, text in causes]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"key": 1}, "number into Go struct field {}.key of type string"),
+        (
+            {"key": "a", "operator": 1},
+            "number into Go struct field {}.operator of type v1.NodeSelectorOperator",
+        ),
+        (
+            {"key": "a", "operator": "In", "values": "b"},
+            "string into Go struct field {}.values of type []string",
+        ),
+    ],
+)
+def test_a_wrong_type_has_one_text_in_a_pod_and_in_a_configuration(rule: Json, text: str) -> None:
+    affinity = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+    pod = changed("v1/Pod", "spec.affinity", {"nodeAffinity": affinity})
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": affinity}}]}],
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(config, IN_TREE)
+    ((_, cause),) = manifest_causes(pod, "Pod", "v1")
+    field = f"{REQUIRED}.nodeSelectorTerms.matchExpressions"
+    of_pod, of_plugin = (
+        text.format(f"NodeSelectorRequirement.{path}.{field}")
+        for path in ("spec.affinity.nodeAffinity", "addedAffinity")
+    )
+    assert cause.endswith(f": json: cannot unmarshal {of_pod}")
+    assert str(caught.value).endswith(f": json: cannot unmarshal {of_plugin}")

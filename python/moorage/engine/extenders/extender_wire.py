@@ -13,11 +13,10 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from moorage.errors import ExtenderError
+from moorage.kube.apiserver import go_structs
 from moorage.kube.apiserver.decode import UNREADABLE
+from moorage.kube.apiserver.go_structs import Part
 from moorage.kube.model.meta import Int64
-
-from ..framework.configuration import go_structs
-from ..framework.configuration.types import Part
 
 MAX_LENIENT_BYTES = 1 << 16
 """Maximum bytes of a response with other field names that is decoded value by value, as Go does."""

@@ -14,10 +14,10 @@ from msgspec import Struct
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.errors import ExtenderError, MoorageError
 from moorage.kube import Pod
+from moorage.kube.field_errors import aggregate
 from moorage.store import ApiError
 
 from ..framework import Code, CycleState, NominatingInfo, Status, as_status
-from ..framework.configuration.validation import aggregate
 from ..framework.handle import Extender, Victims
 from ..framework.preempt_handle import PreemptHandle
 from ..framework.run_plugins import Framework

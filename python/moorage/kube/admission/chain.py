@@ -61,7 +61,7 @@ from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import pod_spec_faults
 
 if TYPE_CHECKING:  # few clusters have policies
-    from .field_checks import Json
+    from ..field_errors import Json
     from .policy.policy_plugins import AdmissionPolicies
 
 WARNED = "Validation failed for "

@@ -15,19 +15,11 @@ from moorage._core.base.label_syntax import requirement_error
 from moorage._core.base.quantity import Quantity, parse
 
 from ..apiserver.struct_tables import read_table
-from ..go_texts import go_json, quote
+from ..field_errors import Fault, Json, duplicate, invalid, parts, required, unsupported
 from ..model.meta import is_dns_label, is_subdomain
 from ..releases import ALWAYS, Condition, split_condition
 
-Json = dict[str, Any]
 Check = Callable[[Any], Iterable[str]]
-
-
-class Fault(NamedTuple):
-    """A field that is wrong, and why."""
-
-    field: str
-    text: str
 
 
 FieldCheck = Callable[[Any, str], Iterable[Fault]]
@@ -60,46 +52,6 @@ def conditional(rule: Callable[..., Iterator[Fault]] | Conditional) -> Condition
 def is_absent(value: Any) -> bool:
     """Whether a field is as if it were not there."""
     return value is None or value in ("", [], {}, ())
-
-
-# ---- texts -------------------------------------------------------------------------------------------------
-
-
-def required(why: str = "") -> str:
-    """Return the text about a field that is not there."""
-    return f"Required value: {why}" if why else "Required value"
-
-
-def invalid(value: Any, why: str) -> str:
-    """Return the text about a wrong value."""
-    shown = quote(value) if isinstance(value, str) else go_json(value)
-    return f"Invalid value: {shown}: {why}"
-
-
-def forbidden(why: str) -> str:
-    """Return the text about a field that must not be there."""
-    return f"Forbidden: {why}"
-
-
-def duplicate(value: Any) -> str:
-    """Return the text about a value that stands twice."""
-    return f"Duplicate value: {go_json(value)}"
-
-
-def not_found(value: Any) -> str:
-    """Return the text about a name of nothing."""
-    return f"Not found: {go_json(value)}"
-
-
-def unsupported(value: Any, values: Iterable[str]) -> str:
-    """Return the text about a value that is none of some."""
-    return f"Unsupported value: {go_json(value)}: supported values: {', '.join(map(go_json, values))}"
-
-
-def undecodable(root: Json, why: str) -> Fault:
-    """Return that an object cannot be decoded."""
-    kind, version = root.get("kind"), str(root.get("apiVersion")).rpartition("/")[2]
-    return Fault("", f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 # ---- checks ------------------------------------------------------------------------------------------------
@@ -367,20 +319,6 @@ def wrong_choice(value: Any, field: str, *values: str) -> Iterator[Fault]:
         yield from wrong("in", value, field, *values)
     else:
         yield Fault(field, required())
-
-
-def parts(value: Json, name: str) -> list[Json]:
-    """Return the structs of a list."""
-    items = value.get(name)
-    if not items or not isinstance(items, list | tuple):
-        return []
-    return [item if isinstance(item, dict) else {} for item in items]
-
-
-def part(value: Any, name: str) -> Json:
-    """Return the struct of a field; an empty one where there is none."""
-    item = value.get(name) if isinstance(value, dict) else None
-    return item if isinstance(item, dict) else {}
 
 
 def label_faults(labels: Any, field: str) -> Iterator[Fault]:

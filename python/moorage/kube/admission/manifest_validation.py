@@ -18,8 +18,10 @@ import msgspec
 from moorage.errors import InputError
 
 from ..apiserver.decode import CLUSTER_SCOPED, is_json
+from ..apiserver.go_structs import decoding_fault
 from ..apiserver.struct_tables import planned_parts
 from ..apiserver.unknown_fields import LISTS, struct_of
+from ..field_errors import Fault, Json, forbidden, not_found, part, parts
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import joined
@@ -31,18 +33,11 @@ from .field_checks import (
     OTHER_PROFILE,
     OTHER_TYPE,
     Conditional,
-    Fault,
     FieldRule,
-    Json,
     conditional,
     field_rules,
-    forbidden,
-    not_found,
-    part,
-    parts,
 )
 from .request import without_admission
-from .rules.decoding import decoding_fault
 from .rules.update_rules import as_updated, update_causes
 from .stored.version_defaults import with_version_defaults
 from .validate_object import check_as_kueue, validate

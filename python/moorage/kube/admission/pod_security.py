@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from ..field_errors import Fault, invalid
 from ..go_texts import go_json
 from ..model.node import SECURITY_LABELS
-from .field_checks import Fault, invalid
 
 Json = Mapping[str, Any]
 MODES = ("enforce", "audit", "warn")

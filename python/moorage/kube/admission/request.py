@@ -19,7 +19,7 @@ from ..read.object_defaults import missing_tolerations
 from ..workloads.ownership import has_made_up_uid
 
 if TYPE_CHECKING:  # rules of fields are asked of changes alone
-    from .field_checks import Json
+    from ..field_errors import Json
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 

@@ -19,6 +19,18 @@ from moorage.errors import InputError, shorten
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode
 from ..apiserver.unknown_fields import KARPENTER, LISTS, MAPS, fields_of, struct_of
+from ..field_errors import (
+    Fault,
+    Json,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    part,
+    parts,
+    required,
+    unsupported,
+)
 from ..model.meta import (
     DNS_LABEL,
     MAX_DNS_LABEL,
@@ -36,23 +48,7 @@ from ..model.meta import (
 from ..model.pod import Pod, PodSpec, ResourceRequirements
 from ..model.workload import KUEUE, MIN_PARALLELISM, CustomObject
 from ..releases import ALWAYS
-from .field_checks import (
-    Fault,
-    FieldRule,
-    Json,
-    conditional,
-    duplicate,
-    field_rules,
-    first_fault,
-    forbidden,
-    invalid,
-    not_found,
-    part,
-    parts,
-    quantity,
-    required,
-    unsupported,
-)
+from .field_checks import FieldRule, conditional, field_rules, first_fault, quantity
 from .field_checks import Rule as StructRule
 
 # ---- gated operators ---------------------------------------------------------------------------------------

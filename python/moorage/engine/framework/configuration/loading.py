@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from moorage.engine.framework.configuration import types
 from moorage.errors import ConfigurationError, InputError, located
+from moorage.kube.apiserver.go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
 from moorage.kube.go_texts import SECOND, go_json
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
@@ -18,7 +19,6 @@ from moorage.kube.releases import feature_gates as all_gates
 from .. import configuration as room
 from ..interface import Plugin
 from ..waiting_pods import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
-from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
 from .types import (
     API_VERSION,
     ARGS,

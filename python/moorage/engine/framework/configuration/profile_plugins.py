@@ -11,13 +11,13 @@ from msgspec import Struct
 from moorage._core.base.quantity import wrap_int64
 from moorage.engine.framework.configuration import types
 from moorage.errors import ConfigurationError, ExtenderError, nearest
+from moorage.kube.apiserver.go_structs import go_fields, write
 from moorage.kube.go_texts import SECOND, quote
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
 from ..interface import Plugin
-from .go_structs import go_fields, write
 from .types import NodeResourcesFitArgs
-from .validation import aggregate, validate_node_resources_fit
+from .validation import message, validate_node_resources_fit
 
 POINTS = (
     "preFilter",
@@ -167,7 +167,7 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
         sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
         names = {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
         own = {name: args.get(name) for name in sorted(names)}
-        profiles.append({name: write(of) if isinstance(of, types.Part) else of for name, of in own.items()})
+        profiles.append({name: write(of) if isinstance(of, types.Typed) else of for name, of in own.items()})
     return profiles
 
 
@@ -200,7 +200,7 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
     needed = {*enabled, *(plugin.name for plugin in multi_point)} & registry.keys()
     if _FIT in needed:
         fit = args.get(_FIT, NodeResourcesFitArgs())
-        if wrong := aggregate(validate_node_resources_fit(fit)):
+        if wrong := message(validate_node_resources_fit(fit)):
             raise _BuildError(f"initializing plugin {quote(_FIT)}: {wrong}")
     lists = {point: _listed(point, sets[point], registry) for point in POINTS}
     for point in POINTS:

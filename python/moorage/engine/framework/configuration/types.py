@@ -6,11 +6,11 @@ The `title` of an annotation is the Go type name that error messages print. Dura
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, field
 
+from moorage.kube.apiserver.go_structs import Part
 from moorage.kube.model.meta import Int32, Int64
 
 GROUP = "kubescheduler.config.k8s.io"
@@ -20,16 +20,6 @@ API_VERSION = f"{GROUP}/{VERSION}"
 Float32 = Annotated[float, Meta(title="float32")]
 Duration = Annotated[int, Meta(title="v1.Duration")]
 """Nanoseconds; in JSON a string such as ``1m30s``."""
-
-
-class Part(msgspec.Struct, rename="camel", kw_only=True):
-    """A part of the configuration."""
-
-    go_package: ClassVar[str] = "v1"
-    always: ClassVar[tuple[str, ...]] = ()
-    """Attributes without ``omitempty``: they are written even if they are zero."""
-    embedded: ClassVar[dict[str, str]] = {}
-    """Attribute to the embedded Go struct that has it; error texts have its name."""
 
 
 class Typed(Part, kw_only=True):
@@ -191,10 +181,9 @@ PodTopologySpreadConstraintsDefaulting = Annotated[
     str, Meta(title="v1.PodTopologySpreadConstraintsDefaulting")
 ]
 ScoringStrategyType = Annotated[str, Meta(title="v1.ScoringStrategyType")]
-NodeSelectorOperator = Annotated[str, Meta(title="v1.NodeSelectorOperator")]
-LabelSelectorOperator = Annotated[str, Meta(title="v1.LabelSelectorOperator")]
-UnsatisfiableConstraintAction = Annotated[str, Meta(title="v1.UnsatisfiableConstraintAction")]
-NodeInclusionPolicy = Annotated[str, Meta(title="v1.NodeInclusionPolicy")]
+NodeAffinity = Annotated[dict[str, Any], Meta(title="core.v1.NodeAffinity")]
+TopologySpreadConstraint = Annotated[dict[str, Any], Meta(title="core.v1.TopologySpreadConstraint")]
+"""JSON values of structs that pods have, too."""
 
 SYSTEM_DEFAULTING = "System"
 LIST_DEFAULTING = "List"
@@ -267,36 +256,6 @@ class NodeResourcesBalancedAllocationArgs(Args, kw_only=True):
     resources: list[ResourceSpec] | None = None
 
 
-class LabelSelectorRequirement(Part, kw_only=True):
-    """A requirement on a label (meta/v1)."""
-
-    always = ("key", "operator")
-    key: str = ""
-    operator: LabelSelectorOperator = ""
-    values: list[str] | None = None
-
-
-class LabelSelector(Part, kw_only=True):
-    """A label selector (meta/v1)."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[LabelSelectorRequirement] | None = None
-
-
-class TopologySpreadConstraint(Part, kw_only=True):
-    """A topology spread constraint (core/v1)."""
-
-    always = ("max_skew", "topology_key", "when_unsatisfiable")
-    max_skew: Int32 = 0
-    topology_key: str = ""
-    when_unsatisfiable: UnsatisfiableConstraintAction = ""
-    label_selector: LabelSelector | None = None
-    min_domains: Int32 | None = None
-    node_affinity_policy: NodeInclusionPolicy | None = None
-    node_taints_policy: NodeInclusionPolicy | None = None
-    match_label_keys: list[str] | None = None
-
-
 class PodTopologySpreadArgs(Args, kw_only=True):
     """Arguments of PodTopologySpread."""
 
@@ -309,46 +268,6 @@ class VolumeBindingArgs(Args, kw_only=True):
 
     bind_timeout_seconds: Int64 | None = None
     shape: list[UtilizationShapePoint] | None = None
-
-
-class NodeSelectorRequirement(Part, kw_only=True):
-    """A requirement on a label or field of a node (core/v1)."""
-
-    always = ("key", "operator")
-    key: str = ""
-    operator: NodeSelectorOperator = ""
-    values: list[str] | None = None
-
-
-class NodeSelectorTerm(Part, kw_only=True):
-    """Requirements of which a node must meet all (core/v1)."""
-
-    match_expressions: list[NodeSelectorRequirement] | None = None
-    match_fields: list[NodeSelectorRequirement] | None = None
-
-
-class NodeSelector(Part, kw_only=True):
-    """Terms of which a node must match one (core/v1)."""
-
-    always = ("node_selector_terms",)
-    node_selector_terms: list[NodeSelectorTerm] | None = None
-
-
-class PreferredSchedulingTerm(Part, kw_only=True):
-    """A node selector term with a weight (core/v1)."""
-
-    always = ("weight", "preference")
-    weight: Int32 = 0
-    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
-
-
-class NodeAffinity(Part, kw_only=True):
-    """Required and preferred node affinity (core/v1)."""
-
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[PreferredSchedulingTerm] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
 
 
 class NodeAffinityArgs(Args, kw_only=True):

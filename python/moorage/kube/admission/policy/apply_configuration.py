@@ -10,7 +10,7 @@ from typing import Any
 
 from ...apiserver.merge_patch import rule_of
 from ...apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
-from ..field_checks import Json
+from ...field_errors import Json
 
 _ATOMIC = frozenset(
     {

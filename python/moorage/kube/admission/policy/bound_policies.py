@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import BOOL
+from ...field_errors import Json
 from ...model.admission_policies import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
 from ...model.meta import Object
-from ..field_checks import Json
 from .policy_expressions import (
     CONDITIONS_BUDGET,
     BudgetError,

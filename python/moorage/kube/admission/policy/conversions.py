@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...cel.cel_errors import NotKnownError
-from ..field_checks import Json
+from ...field_errors import Json
 from .policy_matching import PolicyRequest, VersionedResource
 
 _KEPT = ("scaleTargetRef", "minReplicas", "maxReplicas")

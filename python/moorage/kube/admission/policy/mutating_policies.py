@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from ...apiserver.json_patch import PatchError, PatchTestError, patched
 from ...cel.cel_errors import CompileError, EvaluationError, NotKnownError
 from ...cel.values import MapValue, StructValue, list_of
+from ...field_errors import Json
 from ...model.admission_policies import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     MutatingAdmissionPolicySpec,
 )
-from ..field_checks import Json
 from .apply_configuration import applied, atomic_parts
 from .bound_policies import BoundPolicies, BoundPolicy, ParamsError
 from .policy_expressions import (

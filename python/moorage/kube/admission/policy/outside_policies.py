@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from ...apiserver.decode import decode
+from ...field_errors import Json
 from ...model.admission_policies import MatchResources
 from ...workloads.kind_rules import map_of
-from ..field_checks import Json
 from ..rules.scheduling_rules import selects
 from .policy_matching import Namespaces, PolicyRequest, ResourceMatcher, Reviews
 

@@ -44,8 +44,8 @@ from ...cel.values import (
     map_of,
     of_json,
 )
+from ...field_errors import Json
 from ...model.admission_policies import NamedExpression
-from ..field_checks import Json
 from .policy_matching import PolicyRequest, VersionedResource
 
 # ---- environment -------------------------------------------------------------------------------------------

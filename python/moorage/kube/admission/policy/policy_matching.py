@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 
+from ...field_errors import Json
 from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule
 from ...model.meta import LabelSelector, Object, plural_of
-from ..field_checks import Json
 from ..request import ADMIN, AdmissionRequest, UserInfo
 
 _ANY, _NAME = "*", "kubernetes.io/metadata.name"

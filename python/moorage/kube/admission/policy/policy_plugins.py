@@ -16,6 +16,7 @@ from moorage.errors import InputError
 from ...apiserver.decode import decode_kind
 from ...apiserver.refusals import refused_object
 from ...cel.cel_errors import NotKnownError
+from ...field_errors import Json, part, parts
 from ...model.admission_policies import (
     MatchResources,
     MutatingAdmissionPolicy,
@@ -31,7 +32,6 @@ from ...plain import plain
 from ...read.object_defaults import default_object, other_priority, priority_classes
 from ...workloads.ownership import Names
 from ..built_in_plugins import ServiceAccounts, switched_plugins
-from ..field_checks import Json, part, parts
 from ..manifest_validation import check_new
 from ..request import AdmissionRequest, Decider, NotAdmittedError, StatusCause, creator_of
 from ..stored.service_accounts import TOKEN_VOLUME, all_containers, with_account

@@ -12,19 +12,8 @@ from typing import Any
 from ...cel.cel_errors import CompileError
 from ...cel.parser import RESERVED
 from ...cel.values import STRING, CelType, list_of
-from ..field_checks import (
-    Fault,
-    Json,
-    Rules,
-    duplicate,
-    forbidden,
-    format_causes,
-    invalid,
-    part,
-    parts,
-    required,
-    unsupported,
-)
+from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required, unsupported
+from ..field_checks import Rules, format_causes
 from .bound_policies import BOOLS
 from .policy_expressions import OBJECT, PATCH, Environment, compile_text
 

@@ -13,6 +13,7 @@ import msgspec
 from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import of_json
+from ...field_errors import Json
 from ...model.admission_policies import PolicySpec
 from ...model.cluster import Cluster, NotAsked, OutsidePolicy, RequestedObject
 from ...model.pod import Pod
@@ -21,7 +22,6 @@ from ...model.workload import CustomObject
 from ...plain import plain
 from ...workloads.kind_table import POLICY_GROUPS
 from ..built_in_plugins import webhooks_that_fail_closed
-from ..field_checks import Json
 from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import BoundPolicy

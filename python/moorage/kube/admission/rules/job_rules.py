@@ -8,21 +8,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...cel.text_formats import format_errors
+from ...field_errors import Fault, Json, invalid, part, parts, required, unsupported
 from ...go_texts import go_json, parse_duration
 from ...model.meta import MAX_DNS_LABEL
 from ...model.workload import unselected
-from ..field_checks import (
-    Fault,
-    Json,
-    Rules,
-    format_causes,
-    invalid,
-    part,
-    parts,
-    required,
-    unsupported,
-    wrong,
-)
+from ..field_checks import Rules, format_causes, wrong
 from .scheduling_rules import selector_causes, selects
 
 # ---- cron schedules ----------------------------------------------------------------------------------------

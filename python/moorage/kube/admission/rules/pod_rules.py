@@ -8,6 +8,18 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 
+from ...field_errors import (
+    Fault,
+    Json,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    part,
+    parts,
+    required,
+    unsupported,
+)
 from ..field_checks import (
     GATED,
     HEADER,
@@ -15,25 +27,15 @@ from ..field_checks import (
     OTHER_PROFILE,
     OTHER_TYPE,
     SYSCTL,
-    Fault,
-    Json,
     Rules,
     doubled,
-    duplicate,
     during,
-    forbidden,
     format_causes,
-    invalid,
     is_absent,
     label_faults,
-    not_found,
-    part,
-    parts,
     port_errors,
     port_name_errors,
     quantity,
-    required,
-    unsupported,
     wrong,
     wrong_choice,
 )

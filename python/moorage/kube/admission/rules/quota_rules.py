@@ -7,20 +7,8 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 
-from ..field_checks import (
-    Fault,
-    Json,
-    Rules,
-    duplicate,
-    forbidden,
-    format_causes,
-    invalid,
-    part,
-    parts,
-    quantity,
-    required,
-    wrong,
-)
+from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required
+from ..field_checks import Rules, format_causes, quantity, wrong
 from ..stored.version_defaults import complete_limits
 from ..validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors
 

@@ -9,19 +9,9 @@ from typing import Any
 from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 
 from ...apiserver.decode import decode
+from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required
 from ...model.meta import LabelSelector
-from ..field_checks import (
-    Fault,
-    Json,
-    Rules,
-    duplicate,
-    forbidden,
-    format_causes,
-    invalid,
-    label_faults,
-    parts,
-    required,
-)
+from ..field_checks import Rules, format_causes, label_faults
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
 _NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"

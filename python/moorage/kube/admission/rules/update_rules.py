@@ -10,19 +10,9 @@ from typing import Any
 from moorage._core.base.quantity import Quantity
 
 from ...apiserver.unread_fields import masked
+from ...field_errors import Fault, Json, forbidden, invalid, part, parts
 from ...releases import FeatureGates
-from ..field_checks import (
-    Conditional,
-    Fault,
-    Json,
-    conditional,
-    during,
-    forbidden,
-    invalid,
-    part,
-    parts,
-    quantity,
-)
+from ..field_checks import Conditional, conditional, during, quantity
 
 UpdateRule = Callable[[Json, Json], Iterator[Fault]]
 """Yields what may not change so; gets an object before and after."""

@@ -7,24 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required, unsupported
 from ...releases import FeatureGates
 from ..field_checks import (
     IDENTIFIER,
-    Fault,
-    Json,
     Rules,
     block_errors,
-    duplicate,
     during,
-    forbidden,
     format_causes,
-    invalid,
-    part,
-    parts,
     port_errors,
     quantity,
-    required,
-    unsupported,
     wrong,
     wrong_choice,
 )

@@ -8,24 +8,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
 from ...model.meta import percent
 from ...model.workload import unselected
-from ..field_checks import (
-    NO_SELECTOR,
-    Fault,
-    Json,
-    Rules,
-    during,
-    forbidden,
-    format_causes,
-    invalid,
-    part,
-    parts,
-    required,
-    unsupported,
-    wrong,
-    wrong_choice,
-)
+from ..field_checks import NO_SELECTOR, Rules, during, format_causes, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
 
 # ---- workloads ---------------------------------------------------------------------------------------------

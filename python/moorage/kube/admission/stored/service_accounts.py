@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import chain
 
+from ...field_errors import Json, part, parts
 from ...workloads.ownership import generated_names
 from ..built_in_plugins import DEFAULT_ACCOUNT, ServiceAccounts
-from ..field_checks import Json, part, parts
 
 _MIRROR = "kubernetes.io/config.mirror"
 TOKEN_VOLUME, _PATH = "kube-api-access-", "/var/run/secrets/kubernetes.io/serviceaccount"

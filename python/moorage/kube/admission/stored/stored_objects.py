@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ...apiserver.unread_fields import unread_type
+from ...field_errors import Json, part, parts
 from ...model.meta import Object
 from ...model.node import Node
 from ...model.pod import PREEMPTS, Pod
@@ -17,7 +18,6 @@ from ...plain import joined, plain
 from ...read.object_defaults import missing_tolerations
 from ...releases import ALWAYS_PULL_IMAGES, DEFAULT_GATES, FeatureGates
 from ..built_in_plugins import ServiceAccounts
-from ..field_checks import Json, part, parts
 from .service_accounts import all_containers, with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from moorage._core.base.quantity import Quantity
 
+from ...field_errors import Json, part, parts
 from ...workloads.ownership import stable_uid
-from ..field_checks import Json, part, parts
 from ..pod_security import with_app_armor
 
 _NO_STATUS: dict[str, Json] = {

@@ -12,11 +12,11 @@ from moorage.grouped import grouped
 
 from ...apiserver.unknown_fields import struct_of
 from ...cel.text_formats import format_errors
+from ...field_errors import Json, part, parts
 from ...model.cluster import RequestedObject
 from ...model.meta import Object
 from ...model.storage import BETA_STORAGE_CLASS
 from ...releases import FeatureGates
-from ..field_checks import Json, part, parts
 from ..pod_security import APP_ARMOR, SECCOMP
 from .service_accounts import all_containers
 from .version_defaults import with_version_defaults

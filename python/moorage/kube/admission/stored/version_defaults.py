@@ -19,11 +19,11 @@ from ...apiserver.decode import decode
 from ...apiserver.struct_tables import default_lines, planned_parts
 from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
+from ...field_errors import Json, part, parts
 from ...model.meta import in_thousandths
 from ...model.pod import Pod
 from ...read.object_defaults import default_pod_spec
 from ...releases import DEFAULT_GATES, Condition, FeatureGates
-from ..field_checks import Json, part, parts
 
 _QUANTITIES: dict[str, Callable[[Any], Any]] = {
     "quantity": lambda value: str(Quantity(value)),

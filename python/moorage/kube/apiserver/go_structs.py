@@ -2,7 +2,8 @@
 
 Structs are decoded as by the strict decoder of Kubernetes (sigs.k8s.io/json, UnmarshalStrict). Field names
 are case-sensitive. Unknown and duplicate fields are collected. Of several values with a wrong type the first
-is the error. A malformed duration ends the decoding.
+is the error. A malformed duration, quantity or time ends the decoding. The structs of Kubernetes' kinds are
+those of field_names.json, with the types of field_types.txt; others are classes.
 """
 
 from __future__ import annotations
@@ -10,23 +11,52 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from operator import itemgetter
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
-from moorage.kube.go_texts import format_nanoseconds, parse_duration, quote
+from moorage._core.base.quantity import parse as parse_quantity
 
-from .types import Part
+from ..field_errors import Fault, Json
+from ..go_texts import format_nanoseconds, parse_duration, quote
 
-Kind = Literal["string", "bool", "int", "float", "bytes", "duration", "raw", "list", "map", "struct"]
+Kind = Literal[
+    "string", "bool", "int", "float", "bytes", "raw", "list", "map", "struct", "duration", "intOrString",
+    "quantity", "time",
+]  # fmt: skip
 
+
+class Part(Struct, rename="camel", kw_only=True):
+    """A struct of Go, such as a part of a configuration."""
+
+    go_package: ClassVar[str] = "v1"
+    always: ClassVar[tuple[str, ...]] = ()
+    """Attributes without ``omitempty``: they are written even if they are zero."""
+    embedded: ClassVar[dict[str, str]] = {}
+    """Attribute to the embedded Go struct that has it; error texts have its name."""
+
+
+_HOLDERS: dict[str, Kind] = {"[]": "list", "map[string]": "map"}
 _SCALARS: dict[object, tuple[str, Kind, Any]] = {
     str: ("string", "string", ""),
     bool: ("bool", "bool", False),
@@ -47,8 +77,8 @@ class GoType(Struct, frozen=True):
         Size of an integer type.
     item : GoType or None
         Element type of a list.
-    struct : type or None
-        Class of a struct type.
+    struct : type, str or None
+        Class of a struct type; of the structs of Kubernetes' kinds the name, and values are JSON.
     """
 
     name: str
@@ -57,7 +87,10 @@ class GoType(Struct, frozen=True):
     pointer: bool = False
     bits: int = 0
     item: GoType | None = None
-    struct: type[Part] | None = None
+    struct: type[Part] | str | None = None
+
+
+_INT32, _RAW = GoType("int32", "int", bits=32), GoType("", "raw")
 
 
 class Field(Struct, frozen=True):
@@ -88,6 +121,8 @@ def _go_type(hint: Any, *, pointer: bool = False) -> GoType:
 
 
 def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
+    if get_origin(base) is dict and meta.title:
+        return _of_kinds(meta.title, pointer)
     if base is not int:
         _, kind, zero = _SCALARS[base]
         return GoType(meta.title or "", kind, zero, pointer)
@@ -105,6 +140,48 @@ def go_fields(struct: type[Part]) -> dict[str, Field]:
         info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
         for info in fields(struct)
     }
+
+
+def _of_kinds(struct: str, pointer: bool = False) -> GoType:
+    """The type of a struct of Kubernetes' kinds."""
+    return GoType(f"v1.{struct.rpartition('.')[2]}", "struct", pointer=pointer, struct=struct)
+
+
+@cache
+def _types() -> dict[str, GoType]:
+    """The types of fields without structs, by name or by struct and name."""
+    types, current = dict[str, GoType](), GoType("", "raw")
+    for line in pathlib.Path(__file__).with_name("field_types.txt").read_text().splitlines():
+        if line.startswith(" "):
+            types |= dict.fromkeys(line.split(), current)
+        elif line and not line.startswith("#"):
+            current = _named(*line.split())
+    return types
+
+
+def _named(text: str, name: str = "") -> GoType:
+    """The type of a text such as ``[]int32``, and what Go calls it."""
+    for prefix, kind in _HOLDERS.items():
+        if text.startswith(prefix):
+            return GoType(text, kind, item=_named(text.removeprefix(prefix)))
+    bits = int(text.removeprefix("int")) if text in ("int32", "int64") else 0
+    return GoType(name or text, "int" if bits else cast("Kind", text), bits=bits)
+
+
+@cache
+def _fields_of_kinds(struct: str) -> dict[str, Field]:
+    """The fields of a struct of Kubernetes' kinds whose types are known."""
+    from .unknown_fields import LISTS, MAPS, fields_of  # most configurations have none of these
+
+    short, types, known = struct.rpartition(".")[2], _types(), {}
+    for name, target in fields_of(struct).items():
+        held = target.rstrip(LISTS + MAPS)
+        type_ = _of_kinds(held) if held else types.get(f"{short}.{name}") or types.get(name, _RAW)
+        for form, (prefix, kind) in zip((LISTS, MAPS), _HOLDERS.items(), strict=True):
+            if target.endswith(form):
+                type_ = GoType(prefix + type_.name, kind, item=type_)
+        known[name] = Field(name, name, type_)
+    return known
 
 
 def write(part: Part) -> dict[str, Any]:
@@ -128,7 +205,7 @@ def _write(item: Any, type_: GoType) -> Any:
     if item is None:
         return None
     match type_.kind:
-        case "struct":
+        case "struct" if isinstance(item, Part):
             return write(item)
         case "list" if type_.item is not None:
             return [_write(element, type_.item) for element in item]
@@ -222,6 +299,38 @@ def _number_text(value: float) -> str:
     return f"{mantissa}e{int(exponent):+d}"
 
 
+_NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_QUANTITY = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
+_TIME = "2006-01-02T15:04:05Z07:00"
+
+
+def _quantity(value: Any) -> Any:
+    if isinstance(value, bool | list | dict):
+        raise ValueError(_NO_QUANTITY)
+    text = str(value)
+    try:
+        parse_quantity(text)
+    except ValueError:
+        has_number = _QUANTITY.fullmatch(text) is not None
+        raise ValueError("unable to parse quantity's suffix" if has_number else _NO_QUANTITY) from None
+    return value
+
+
+def _time(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f'parsing time "{value}" as "{_TIME}": cannot parse "{value}" as "2006"') from None
+    return value
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "duration": parse_duration,
+    "quantity": _quantity,
+    "time": _time,
+}
+
+
 class _Decoder:
     """Decodes one value; `folds` makes field names case-insensitive."""
 
@@ -258,8 +367,10 @@ class _Decoder:
                 return [self.item(index, element, type_.item) for index, element in enumerate(value)]
             case "map" if isinstance(value, Mapping) and type_.item is not None:
                 return self.map(value, type_.item)
-            case "duration":
-                return self.duration(value)
+            case "duration" | "quantity" | "time" as kind:
+                return self.text(value, kind)
+            case "intOrString":
+                return value if isinstance(value, str) else self.value(value, _INT32)
             case "int" | "float" if kind_of(value) == "number":
                 return self.number(value, type_)
             case "bytes" if isinstance(value, str):
@@ -275,11 +386,13 @@ class _Decoder:
     def null(type_: GoType) -> Any:
         if type_.pointer or type_.struct is None:
             return None if type_.pointer else type_.zero
-        return type_.struct()
+        return {} if isinstance(type_.struct, str) else type_.struct()
 
-    def members(self, value: Mapping[str, Any], struct: type[P]) -> P:
-        part = struct()
-        fields = go_fields(struct)
+    def members(self, value: Mapping[str, Any], struct: type[Part] | str) -> Part | Json:
+        part: Part | Json = {} if isinstance(struct, str) else struct()
+        name = struct.rpartition(".")[2] if isinstance(struct, str) else struct.__name__
+        fields = _fields_of_kinds(struct) if isinstance(struct, str) else go_fields(struct)
+        embedded = {} if isinstance(struct, str) else struct.embedded
         keys = set()
         outer, depth = self.struct, len(self.fields)
         for key, item in members(value):
@@ -292,17 +405,22 @@ class _Decoder:
             if key in keys:
                 self.strict_error("duplicate field", key)
             keys.add(key)
-            self.struct = struct.__name__
-            if field.attribute in struct.embedded:
-                self.fields.append(struct.embedded[field.attribute])
-            self.fields.append(field.wire)
-            self.path.append(f".{key}" if self.path else key)
-            read = self.value(item, field.type)
-            if item is not None or field.type.pointer:  # null leaves non-pointer fields unchanged
+            if type(item) is str and field.type.kind == "string" and item.isascii():
+                read = item  # most fields
+            else:
+                self.struct = name
+                self.fields += filter(None, (embedded.get(field.attribute), field.wire))
+                self.path.append(f".{key}" if self.path else key)
+                read = self.value(item, field.type)
+                self.path.pop()
+                del self.fields[depth:]
+                self.struct = outer
+            if item is None and not field.type.pointer:
+                pass  # null leaves such fields unchanged
+            elif isinstance(part, dict):
+                part[key] = read
+            else:
                 setattr(part, field.attribute, read)
-            self.path.pop()
-            del self.fields[depth:]
-            self.struct = outer
         return part
 
     def item(self, index: int, value: Any, type_: GoType) -> Any:
@@ -330,12 +448,13 @@ class _Decoder:
         self.mismatch(f"number {_number_text(value)}", type_.name)
         return 0
 
-    def duration(self, value: Any) -> int:
+    def text(self, value: Any, kind: Kind) -> Any:
+        """Read what a type reads itself: its error ends the decoding."""
         path = "".join(self.path)
-        if value is not None and not isinstance(value, str):
+        if kind != "quantity" and value is not None and not isinstance(value, str):
             raise DecodeError(self.mismatch_text(kind_of(value), "string"), path)
         try:
-            return parse_duration(value or "")
+            return _READERS[kind]("" if value is None else value)
         except ValueError as error:
             raise DecodeError(str(error), path) from None
 
@@ -365,6 +484,22 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
     decoder = _Decoder()
     part = _decoded(decoder, value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
     return part, list(decoder.strict)
+
+
+def decoding_fault(value: Json, struct: str) -> Fault | None:
+    """Return why an API server cannot decode a manifest; None for nothing.
+
+    Parameters
+    ----------
+    struct : str
+        That of its kind; see `struct_of`.
+    """
+    try:
+        _decoded(_Decoder(), value, _of_kinds(struct))
+    except DecodeError as error:
+        kind, version = value.get("kind"), str(value.get("apiVersion")).rpartition("/")[2]
+        return Fault("", f'{kind} in version "{version}" cannot be handled as a {kind}: {error}')
+    return None
 
 
 def decode_leniently(value: Any, type_: GoType) -> Any:

@@ -124,3 +124,36 @@ def test_documents_have_what_kueue_decided() -> None:
     assert mo.check([NODE, *QUEUES], job("a", 3)).document().queues == told
     assert mo.simulate([NODE, *QUEUES], job("a", 3)).document().queues == told
     assert mo.check([NODE]).document().queues is UNSET
+
+
+def test_a_job_that_waits_is_tried_anew_when_it_asks_for_less_or_for_another_queue() -> None:
+    other = of_kueue("LocalQueue", "other", {"clusterQueue": "none"}, "default")
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, other, job("a", 5)]))
+    assert running(scheduler) == []
+    smaller = job("a", 5)
+    smaller["spec"]["parallelism"] = 4
+    scheduler.change.apply([smaller])
+    scheduler.sync()
+    assert running(scheduler) == ["a"]
+    scheduler.change.apply([job("b", 1)])
+    moved = job("b", 1)
+    moved["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "other"
+    scheduler.change.apply([moved])
+    scheduler.change.delete("job/a")
+    scheduler.sync()
+    assert running(scheduler) == []
+    scheduler.change.apply([job("b", 1)])
+    scheduler.sync()
+    assert running(scheduler) == ["b"]
+
+
+def test_a_job_waits_without_workload_until_its_class_of_priority_comes() -> None:
+    urgent = job("a", 1)
+    urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, urgent]))
+    assert running(scheduler) == []
+    kind = of_kueue("WorkloadPriorityClass", "high", {}) | {"value": 9}
+    del kind["spec"]
+    scheduler.change.apply([kind])
+    scheduler.sync()
+    assert running(scheduler) == ["a"]

@@ -8,7 +8,8 @@ from moorage.errors import first_of
 from moorage.kube.model.kueue import RUN, ClusterQueue, LocalQueue
 from moorage.queues import Kueue
 
-from ..queues.queued_workloads import owner_of, refused_workloads, uncounted
+from ..queues.decided_workloads import owner_of
+from ..queues.queued_workloads import refused_workloads, uncounted
 from ..runs.simulation import Simulation
 from .finding import LintFinding, identity, of_workload
 

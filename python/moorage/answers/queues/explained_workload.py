@@ -4,6 +4,7 @@ preempts."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of
@@ -13,8 +14,11 @@ from moorage.queues.flavors import flavor_refusal
 from moorage.queues.snapshot import FlavorGroup, Queue
 from moorage.queues.whole_amounts import PODS, text
 
+from .decided_workloads import PlacedOf, decided_lines, name_of, owner_of
 from .queue_changes import helpful_changes
-from .queued_workloads import PlacedOf, decided_lines, name_of, owner_of
+
+if TYPE_CHECKING:
+    from moorage.cluster import ChangingScheduler
 
 _NAMES, _LINES = 3, 8
 _PRIORITIES = {
@@ -24,7 +28,7 @@ _PRIORITIES = {
 }
 
 
-def workload_lines(queues: QueueController, key: str) -> Iterator[str]:
+def workload_lines(scheduler: ChangingScheduler, queues: QueueController, key: str) -> Iterator[str]:
     """Yield what decides about a workload, a line each."""
     kueue = queues.kueue
     if (workload := kueue.workloads.get(key)) is None:  # none was made
@@ -46,11 +50,13 @@ def workload_lines(queues: QueueController, key: str) -> Iterator[str]:
         for each in cycle.preempted:
             if each.by == key:
                 yield f"preempted {name_of(kueue, each.workload)} ({REASONS[each.reason]})"
-    if workload.is_queued and (helps := helpful_changes(kueue, workload)):
-        yield f"would be admitted {', or '.join(helps)}"
+    if workload.is_queued and (helps := helpful_changes(scheduler, queues, workload)):
+        yield f"would be admitted {'; or '.join(helps)}"
 
 
-def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]) -> Iterator[str]:
+def lines_about(
+    scheduler: ChangingScheduler, queues: QueueController, placed_of: PlacedOf, owners: Collection[Workload]
+) -> Iterator[str]:
     """Yield what Kueue has decided about the workloads of some jobs that it admitted, and what they hold."""
     held = {
         key: AdmittedWorkload(
@@ -60,7 +66,7 @@ def lines_about(queues: QueueController, placed_of: PlacedOf, owners: Collection
         if each.status == "admitted" and owner_of(each.obj) in owners
     }
     yield from decided_lines(queues, placed_of, held, ())
-    texts = dict.fromkeys(line for key in held for line in workload_lines(queues, key))
+    texts = dict.fromkeys(line for key in held for line in workload_lines(scheduler, queues, key))
     yield from [f"  {text}" for text in texts][:_LINES]
 
 

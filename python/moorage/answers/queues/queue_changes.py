@@ -1,49 +1,101 @@
-"""Changes with which Kueue would admit a workload: each was tried on a copy of its queues."""
+"""Changes with which Kueue would admit a workload, as a user makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.errors import number_of
-from moorage.kube import ClusterQueue, LocalQueue, Object, PodSpec
+from moorage.controllers.queues.queue_controller import QueueController
+from moorage.controllers.store_control import workloads_of
+from moorage.errors import InputError, number_of
+from moorage.kube import ClusterQueue, Job, LocalQueue, Object, Pod, PodSpec
 from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
-from moorage.kube.model.workload import MIN_PARALLELISM
-from moorage.queues import Kueue, QueuedWorkload
+from moorage.kube.model.workload import MIN_PARALLELISM, QUEUE
+from moorage.queues import QueuedWorkload
 from moorage.queues.whole_amounts import amount, text
 from moorage.queues.workloads import READY
+from moorage.store import find_object
+
+from .decided_workloads import new_preemptions, nodes_text, owner_of, preemption_text
+
+if TYPE_CHECKING:
+    from moorage.cluster import ChangingScheduler
 
 _MOST = 3
 _Place = tuple[str, str]
 """A flavor and a resource."""
 
 
-def helpful_changes(kueue: Kueue, workload: QueuedWorkload) -> list[str]:
+def helpful_changes(
+    scheduler: ChangingScheduler, queues: QueueController, workload: QueuedWorkload
+) -> list[str]:
     """Return changes that let a workload in, a clause each: another queue, fewer pods, smaller requests, more
-    quota, and no limits to what is borrowed and lent. One that has quota lacks admission checks alone."""
+    quota, and no limits to what is borrowed and lent. One that has quota lacks admission checks alone.
+
+    They are found on copies of the queues, and then made as a user makes them, so that a clause says whom
+    that preempts, and how many pods find nodes.
+    """
     if workload.status == "quotaReserved":
         lacking = [name for name, state in workload.checks.items() if state.state != READY]
         check, are = ("check", "is") if len(lacking) == 1 else ("checks", "are")
         return [f"when admission {check} {', '.join(lacking)} {are} {READY}"] if lacking else []
-    tried = _ChangedQueues(kueue, workload)
+    tried = _ChangedQueues(scheduler, queues, workload)
     kinds = (tried.other_queues, tried.fewer_pods, tried.smaller_requests, tried.more_quota, tried.no_limits)
-    return [clause for kind in kinds for clause in islice(kind(), 1)][:_MOST]
+    played = (filter(None, (tried.played(change) for change in kind())) for kind in kinds)
+    return [clause for clauses in played for clause in islice(clauses, 1)][:_MOST]
+
+
+class _QueueChange(NamedTuple):
+    """A change, as a clause, and the object that a user would apply; None for one of another project."""
+
+    clause: str
+    obj: Object | None
 
 
 class _ChangedQueues:
     """A workload that waits, which is tried with changes."""
 
-    def __init__(self, kueue: Kueue, workload: QueuedWorkload) -> None:
+    def __init__(
+        self, scheduler: ChangingScheduler, queues: QueueController, workload: QueuedWorkload
+    ) -> None:
+        kueue = queues.kueue
+        self._scheduler, self._queues = scheduler, queues
         self._kueue, self._key, self._per_pod = kueue, workload.key, workload.per_pod
         self._workload = replace(workload.obj, status=QueuedWorkloadStatus())
         self._queue = kueue.snapshot.queues.get(kueue.cluster_queue_of(workload))
+        self._job: Job | None = None
+        owner = workload.obj.metadata.controller()
+        if owner is not None and owner.kind == Job.__name__:
+            self._job = find_object(scheduler.client, Job, owner.name, workload.obj.namespace)
         self._total: dict[str, int] = {}
         for needs in workload.needs():
             for resource, value in needs.requests.items():
                 self._total[resource] = self._total.get(resource, 0) + value
+
+    def played(self, change: _QueueChange) -> str:
+        """Return a change with what it leads to; "" if it is refused, or does not let the workload in."""
+        if change.obj is None:
+            return change.clause
+        before = self._queues.cycles
+        with self._scheduler.transaction():
+            with suppress(InputError):  # the API server refuses it, so nothing has changed
+                self._scheduler.change.apply([change.obj])
+            self._scheduler.run()
+            workload = self._queues.kueue.workloads.get(self._key)
+            if workload is None or not workload.counts:
+                return ""
+            victims = preemption_text(self._queues.kueue, new_preemptions(self._queues.cycles, before))
+            number = sum(pods.pods for pods in workload.holds or ())
+            if workload.status != "admitted":
+                return f"{change.clause}{victims}"
+            owner, workloads = owner_of(workload.obj), workloads_of(self._scheduler.client)
+            pods: list[Pod] = self._scheduler.client.list(Pod, owner.namespace)[0]
+            placed = sum(bool(pod.spec.node_name) and workloads.of(pod) == owner for pod in pods)
+            return f"{change.clause}{victims}{nodes_text(number, placed, ', ')}"
 
     def _is_admitted(self, *changed: Object) -> bool:
         """Whether Kueue admits the workload after changes."""
@@ -56,15 +108,25 @@ class _ChangedQueues:
     def _with(self, **fields: Any) -> Workload:
         return replace(self._workload, spec=replace(self._workload.spec, **fields))
 
-    def other_queues(self) -> Iterator[str]:
+    def _changed_job(self, **fields: tuple[str, str]) -> Job | None:
+        """Return the job with another label or annotation."""
+        if (job := self._job) is None:
+            return None
+        meta = {
+            field: getattr(job.metadata, field) | {name: value} for field, (name, value) in fields.items()
+        }
+        return replace(job, metadata=replace(job.metadata, **meta))
+
+    def other_queues(self) -> Iterator[_QueueChange]:
         """Yield other queues of its namespace."""
         for local in self._kueue.listed(LocalQueue):
             is_other = local.name != self._workload.spec.queue_name
             is_near = local.namespace == self._workload.namespace
             if is_near and is_other and self._is_admitted(self._with(queue_name=local.name)):
-                yield f"in queue {local.name} (ClusterQueue {local.spec.cluster_queue})"
+                job = self._changed_job(labels=(QUEUE, local.name))
+                yield _QueueChange(f"in queue {local.name} (ClusterQueue {local.spec.cluster_queue})", job)
 
-    def fewer_pods(self) -> Iterator[str]:
+    def fewer_pods(self) -> Iterator[_QueueChange]:
         """Yield the largest number of pods that is admitted."""
         if len(self._workload.spec.pod_sets) > 1:
             return
@@ -78,13 +140,11 @@ class _ChangedQueues:
             else:
                 most = number
         if least:
-            owner = self._workload.metadata.controller()
-            allows = f' (the annotation {MIN_PARALLELISM}: "{least}" allows it)'
-            yield f"with {number_of(least, 'pod', 'pods')}" + (
-                allows if owner is not None and owner.kind == "Job" else ""
-            )
+            job = self._changed_job(annotations=(MIN_PARALLELISM, str(least)))
+            allows = "" if job is None else f' (the annotation {MIN_PARALLELISM}: "{least}" allows it)'
+            yield _QueueChange(f"with {number_of(least, 'pod', 'pods')}{allows}", job)
 
-    def smaller_requests(self) -> Iterator[str]:
+    def smaller_requests(self) -> Iterator[_QueueChange]:
         """Yield how much of a resource each pod may ask for."""
         if self._queue is None or len(self._workload.spec.pod_sets) > 1:
             return
@@ -103,9 +163,13 @@ class _ChangedQueues:
             self._with(pod_sets=(replace(pods, template=replace(pods.template, spec=spec)),))
         ):
             amounts = [f"{text(each, value)} {each}" for each, value in sorted(smaller.items())]
-            yield f"with requests of {', '.join(amounts)} a pod"
+            job = self._job
+            if job is not None:
+                template = replace(job.spec.template, spec=_lowered(job.spec.template.spec, lower))
+                job = replace(job, spec=replace(job.spec, template=template))
+            yield _QueueChange(f"with requests of {', '.join(amounts)} a pod", job)
 
-    def more_quota(self) -> Iterator[str]:
+    def more_quota(self) -> Iterator[_QueueChange]:
         """Yield the quota that is enough, of one flavor: what is missing of all that there is, or of what is
         not used."""
         if (known := self._queue) is None:
@@ -121,11 +185,12 @@ class _ChangedQueues:
                             nominal = text(quota.name, amount(quota.name, quota.nominal_quota) + lacks)
                             raised[flavor.name, quota.name] = {"nominal_quota": nominal}
                             texts.append(f"{nominal} {quota.name} (now {quota.nominal_quota})")
-                    if raised and self._is_admitted(with_quotas(queue, raised)):
+                    larger = with_quotas(queue, raised)
+                    if raised and self._is_admitted(larger):
                         where = f"in flavor {flavor.name} of ClusterQueue {queue.name}"
-                        yield f"with nominalQuota {', '.join(texts)} {where}"
+                        yield _QueueChange(f"with nominalQuota {', '.join(texts)} {where}", larger)
 
-    def no_limits(self) -> Iterator[str]:
+    def no_limits(self) -> Iterator[_QueueChange]:
         """Yield limits without which it is admitted: of what its queue borrows, and others lend."""
         for queue in self._kueue.listed(ClusterQueue):
             field = "borrowing_limit" if self._is_of(queue) else "lending_limit"
@@ -137,10 +202,11 @@ class _ChangedQueues:
                 if getattr(quota, field) is not None
             }
             for (flavor_name, resource), limit in limits.items():
-                if self._is_admitted(with_quotas(queue, {(flavor_name, resource): {field: None}})):
+                free = with_quotas(queue, {(flavor_name, resource): {field: None}})
+                if self._is_admitted(free):
                     name = "borrowingLimit" if self._is_of(queue) else "lendingLimit"
                     where = f"in flavor {flavor_name} of ClusterQueue {queue.name}"
-                    yield f"without {name} {limit} {resource} {where}"
+                    yield _QueueChange(f"without {name} {limit} {resource} {where}", free)
 
     def _is_of(self, queue: ClusterQueue) -> bool:
         return self._queue is not None and queue.name == self._queue.name

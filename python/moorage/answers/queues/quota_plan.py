@@ -14,8 +14,8 @@ from moorage.queues.flavors import flavor_refusal
 from moorage.queues.whole_amounts import text
 from moorage.table import Table, Tabular
 
+from .decided_workloads import name_of, why_waiting
 from .queue_changes import with_quotas
-from .queued_workloads import name_of, why_waiting
 
 if TYPE_CHECKING:
     from moorage.cluster import ChangingScheduler

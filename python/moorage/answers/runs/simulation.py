@@ -263,7 +263,7 @@ class Simulation(Struct, dict=True):
         from ..queues.queued_workloads import admission_lines
 
         loaded = self.setup.loaded
-        return [*admission_lines(queues, self.placed_of, loaded.decided, loaded.waited)]
+        return [*admission_lines(self.scheduler, queues, self.placed_of, loaded.decided, loaded.waited)]
 
     def lines(self) -> Iterator[str]:
         """Yield what Kueue has decided, which running pods were evicted, on which times it depends, and who

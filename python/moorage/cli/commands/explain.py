@@ -255,7 +255,13 @@ def _not_made(setup: SimulationSetup, group: PodsAlike) -> PodsNotMade:
         from moorage.answers.queues.explained_workload import workload_lines
 
         marks = dict.fromkeys(outcome.pod.metadata.uid for outcome in group.outcomes)
-        lines = tuple([line for mark in marks for line in workload_lines(queues, mark.partition(" ")[2])])
+        lines = tuple(
+            [
+                line
+                for mark in marks
+                for line in workload_lines(setup.simulation.scheduler, queues, mark.partition(" ")[2])
+            ]
+        )
     reason = with_hint(group.reason)
     return PodsNotMade(workload.namespace, workload.text, group.status, pods, reason, lines)
 
@@ -267,7 +273,11 @@ def _admissions(setup: SimulationSetup, targets: Iterable[Target]) -> list[str]:
         return []
     from moorage.answers.queues.explained_workload import lines_about
 
-    return [*lines_about(queues, simulation.placed_of, {target.workload for target in targets})]
+    return [
+        *lines_about(
+            simulation.scheduler, queues, simulation.placed_of, {target.workload for target in targets}
+        )
+    ]
 
 
 def _unmade_lines(group: PodsAlike, not_made: PodsNotMade) -> Iterator[str]:

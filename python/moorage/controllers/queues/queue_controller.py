@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import PodAdditions, Suspended
-from moorage.kube.model.kueue import KINDS, ResourceFlavor, WorkloadPriorityClass
+from moorage.kube.model.kueue import KINDS, QueuedWorkloadStatus, ResourceFlavor, WorkloadPriorityClass
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
@@ -22,6 +22,7 @@ from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.jobs.job_workloads import JobWorkloads
+from moorage.queues.whole_amounts import amounts_of
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
 from moorage.store.saved_fields import SavedFields
 
@@ -249,7 +250,21 @@ class QueueController(SavedFields):
             self._enter(job, maker)
         elif isinstance(job, Job):
             for key in keys:
+                self._update(job, kueue.workloads[key], maker)
                 self._carry_out(kueue.workloads[key])
+
+    def _update(self, job: Job, workload: QueuedWorkload, maker: JobWorkloads) -> None:
+        """Let a workload follow a change of its job: of all that it asks for while it waits, of its priority
+        always."""
+        (new,) = maker.made_of(job)
+        if maker.refusal(new) or not maker.queue_of(job):
+            return
+        old = workload.obj
+        if workload.status == "pending" and _asked(new) != _asked(old):
+            spec = replace(new.spec, active=old.spec.active)
+            self._shared.changing().apply(replace(old, spec=spec, status=QueuedWorkloadStatus()))
+        elif new.spec.priority_class_ref != old.spec.priority_class_ref:
+            self._shared.changing().prioritize(old.key, new.spec.priority)
 
     def _follow_pod(self, pod: Pod, maker: JobWorkloads) -> None:
         """Let a new pod wait in its queue, or give it what its job has got."""
@@ -418,6 +433,23 @@ class QueueController(SavedFields):
                 labels |= flavor.spec.node_labels
                 tolerations += flavor.spec.tolerations
         return PodAdditions(labels, tolerations)
+
+
+def _asked(workload: KueueWorkload) -> object:
+    """Return what a workload asks for, to be compared; defaults of the API server are not."""
+    spec = workload.spec
+    return (
+        spec.queue_name,
+        spec.priority_class_ref,
+        [
+            (
+                *(each.name, each.count, each.min_count, each.topology_request),
+                *(amounts_of(each.template.spec), each.template.spec.node_selector or {}),
+                *(each.template.spec.affinity, each.template.spec.tolerations),
+            )
+            for each in spec.pod_sets
+        ],
+    )
 
 
 def _keys(workloads: Iterable[KueueWorkload]) -> tuple[str, ...]:

@@ -91,17 +91,20 @@ class JobWorkloads:
             if isinstance(obj, Pod) and (name := obj.metadata.labels.get(POD_GROUP)):
                 groups.setdefault((obj.namespace, name), []).append(obj)
                 continue
-            with located(obj=obj.full_name):
-                sets = list(_sets_of(obj))
-            is_numbered = obj.kind in ("LeaderWorkerSet", "Deployment")
-            for at, pod_sets in enumerate(sets):
-                workloads.append(self._workload(obj, pod_sets, f"-{at}" if is_numbered else ""))
+            workloads += self.made_of(obj)
         for (_, name), pods in groups.items():
             total = whole_number(pods[0].metadata.annotations.get(_TOTAL, ""))
             if total is None or len(pods) >= total:
                 workload = self._workload(pods[0], _roles(pods), "")
                 workloads.append(replace(workload, metadata=_meta(pods[0], name)))
         return workloads
+
+    def made_of(self, obj: Object) -> list[Workload]:
+        """Return the workloads of a job, whoever owns some already."""
+        with located(obj=obj.full_name):
+            sets = list(_sets_of(obj))
+        is_numbered = obj.kind in ("LeaderWorkerSet", "Deployment")
+        return [self._workload(obj, each, f"-{at}" if is_numbered else "") for at, each in enumerate(sets)]
 
     def refusal(self, workload: Workload) -> str:
         """Return why Kueue does not make a workload, as its class of priority is not there; "" if it does."""

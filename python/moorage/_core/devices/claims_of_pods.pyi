@@ -4,8 +4,7 @@ from typing import Any
 from moorage._core.base.indexed_objects import Reader
 from moorage._core.base.quantity import Quantity
 from moorage._core.decide.pod_batch import RepeatedNeeds
-from moorage.engine.devices.claim_writer import PlacedPod
-from moorage.engine.devices.device_demands import AskingClaim
+from moorage.engine.devices.device_demands import AskingClaim, PlacedPod
 from moorage.engine.devices.device_pools import DeviceId
 from moorage.engine.framework.claim_plugins import ClaimsOfBatch
 from moorage.errors import MoorageError

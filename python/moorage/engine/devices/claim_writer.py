@@ -1,15 +1,12 @@
-"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/), also for
-pods that the core has placed.
-"""
+"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.devices.claims_of_pods import (
@@ -22,7 +19,6 @@ from moorage.kube import Pod
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.pod import PodExtendedResourceClaimStatus
 from moorage.kube.model.resource_claims import (
-    EXTENDED_CLAIM,
     AllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,
@@ -32,13 +28,10 @@ from moorage.kube.plain import plain
 from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
-from ..framework.handle import FrameworkHandle
 from .allocated_devices import Statuses, with_statuses
-from .claim_cache import is_reserved_for, of_pod
-from .claim_requests import AllocationError
-from .device_demands import AskingClaim, DeviceDemands, TakenDevices
-from .device_state import DeviceState
-from .extended_resources import IN_MEMORY, Mappings
+from .claim_cache import of_pod
+from .device_demands import PlacedPod
+from .extended_resources import Mappings
 
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
@@ -172,27 +165,54 @@ class ClaimWriter:
         try:
             if self.store is None:
                 return self._client.create(new)
-            (named,) = self.create_many([new])
+            (named,) = self._create_many(self.store, [new])
             return self.store.get(ResourceClaim, named.name, named.namespace)
         except ApiError as error:
             text = f"create claim for extended resources {claim.namespace}/: {error}"
             raise ClaimWriteError(text) from None
 
-    def create_many(self, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
-        """Create claims for extended resources in an ObjectStore, as one write.
+    def write_together(
+        self,
+        pods: Sequence[tuple[Pod, PlacedPod]],
+        allocations_of: Callable[[PlacedPod], list[AllocationResult]],
+    ) -> Sequence[int]:
+        """Write the claims of pods into the ObjectStore: those that exist as one write, and those for
+        extended resources as another.
 
         Parameters
         ----------
-        claims : sequence of ResourceClaim
-            With `generateName` and a status.
+        allocations_of : callable
+            See `DeviceDemands.allocations_of`.
 
-        Raises
-        ------
-        ApiError
-            Nothing is written.
+        Returns
+        -------
+        sequence of int
+            The indexes of pods whose claims are left: written one by one, they tell why.
         """
         store = self.store
         assert store is not None
+        claims, extended, left = reserve_together(pods, allocations_of, of_pod, self.time)
+        try:
+            store.update_many(claims.values())
+        except ApiError:
+            return range(len(pods))
+        if not extended:
+            return left
+        try:
+            created = self._create_many(store, [*extended.values()])
+        except ApiError:
+            return [*left, *extended]
+        try:
+            self._tell_pods(store, [(*pods[at], claim) for at, claim in zip(extended, created, strict=True)])
+        except ApiError:
+            left += extended
+            for claim in created:
+                with suppress(ApiError, ClaimWriteError):  # else the controller of claims deletes it
+                    self.delete(claim)
+        return left
+
+    def _create_many(self, store: ObjectStore, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
+        """Create claims for extended resources, with `generateName`; after an ApiError nothing is written."""
         names = store.names_of_new(claims, keeps=False)
         named = [
             replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
@@ -251,24 +271,13 @@ class ClaimWriter:
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
 
-    def tell_pods(self, claims: Iterable[tuple[Pod, ResourceClaim, Mappings]]) -> None:
-        """Write into the statuses of pods of an ObjectStore which claims serve them, as one write.
-
-        Parameters
-        ----------
-        claims : iterable of (Pod, ResourceClaim, tuple of ContainerExtendedResourceRequest)
-            See `tell_pod`.
-
-        Raises
-        ------
-        ApiError
-            Nothing is written.
-        """
-        store = self.store
-        assert store is not None
+    def _tell_pods(self, store: ObjectStore, served: Iterable[tuple[Pod, PlacedPod, ResourceClaim]]) -> None:
+        """Write into the statuses of pods which claims serve them, as one write; see `tell_pod`."""
         changed: list[Pod] = []
-        for pod, claim, mappings in claims:
-            status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
+        for pod, placed, claim in served:
+            status = PodExtendedResourceClaimStatus(
+                request_mappings=placed.mappings, resource_claim_name=claim.name
+            )
             changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
         store.update_many(changed)
 
@@ -306,156 +315,3 @@ def _with_extended_claim(pod: Pod, status: PodExtendedResourceClaimStatus) -> Po
 
 def _what(allocation: AllocationResult | None) -> str:
     return "add reservation to" if allocation is None else "add allocation and reservation to"
-
-
-# ---- placed claims -----------------------------------------------------------------------------------------
-# The claims of pods that the core has placed: their devices, and the writes of PreBind.
-
-
-class PlacedPod(Struct, frozen=True):
-    """A pod that the core has placed, and the claims to write.
-
-    Attributes
-    ----------
-    asking : list of AskingClaim
-        Those of them that have to be allocated.
-    taken : TakenDevices or None
-        Their devices; None if there are no such claims.
-    mappings : tuple of ContainerExtendedResourceRequest
-        Of the claim for extended resources, the last of `claims`, which is to be created.
-    """
-
-    node: str
-    claims: list[ResourceClaim]
-    asking: list[AskingClaim]
-    taken: TakenDevices | None
-    mappings: Mappings = ()
-
-
-def take_devices(
-    demands: DeviceDemands, claiming: Mapping[int, Any], placed: Mapping[int, str]
-) -> dict[int, PlacedPod]:
-    """Return the claims of placed pods with the devices that they have taken.
-
-    Parameters
-    ----------
-    claiming : mapping of int to (list of ResourceClaim, list of AskingClaim, tuple)
-        By the index in the batch, the claims of pods, and the mappings of extended resources.
-    placed : mapping of int to str
-        By the index in the batch, the nodes of those that were placed.
-    """
-    taken = demands.take()
-    out: dict[int, PlacedPod] = {}
-    for at, node in placed.items():
-        claims, asking, mappings = claiming[at]
-        out[at] = PlacedPod(node, claims, asking, taken.pop(at, None), mappings)
-    demands.give_back(taken.values())
-    return out
-
-
-class PlacedClaims:
-    """Writes the claims of placed pods."""
-
-    def __init__(self, devices: DeviceState, handle: FrameworkHandle, writer: ClaimWriter) -> None:
-        self._devices = devices
-        self._handle = handle
-        self._writer = writer
-
-    def bind(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
-        """Write the claims of pods into the ObjectStore of the scheduler, as one write if none is refused.
-
-        Returns
-        -------
-        dict of int to str
-            By index, why claims could not be written. Reservations and devices are given back.
-        """
-        demands = self._devices.demands
-        refused: dict[int, str] = {}
-        for at in self._write_together(pods):
-            pod, placed = pods[at]
-            try:
-                self._write(pod, placed)
-            except (AllocationError, ApiError, ClaimWriteError) as error:
-                demands.give_back(() if placed.taken is None else (placed.taken,))
-                refused[at] = str(error)
-        self._handle.informers.run_kind(ResourceClaim)
-        return refused
-
-    def _write_together(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> Sequence[int]:
-        """Write the claims of pods as one write; return the indexes of pods whose claims are left: each by
-        itself tells why."""
-        claims, extended, left = reserve_together(pods, self._allocations, of_pod, self._writer.time)
-        try:
-            cast(ObjectStore, self._handle.client).update_many(claims.values())
-        except ApiError:
-            return range(len(pods))
-        return left + self._create_together(pods, extended) if extended else left
-
-    def _create_together(
-        self, pods: Sequence[tuple[Pod, PlacedPod]], claims: Mapping[int, ResourceClaim]
-    ) -> list[int]:
-        """Create claims for extended resources, by index of the pod, and tell the pods; return the indexes
-        of pods whose claims are left."""
-        left: list[int] = []
-        try:
-            created = dict(zip(claims, self._writer.create_many([*claims.values()]), strict=True))
-        except ApiError:
-            return [*claims]
-        try:
-            self._writer.tell_pods(
-                (pods[at][0], created_claim, pods[at][1].mappings) for at, created_claim in created.items()
-            )
-        except ApiError:
-            for at, claim in created.items():
-                try:
-                    self._tell(pods[at][0], claim, pods[at][1])
-                except ClaimWriteError:
-                    left.append(at)
-        return left
-
-    def _tell(self, pod: Pod, claim: ResourceClaim, placed: PlacedPod) -> None:
-        """Tell a pod which claim serves its extended resources; an error deletes the claim."""
-        try:
-            self._writer.tell_pod(pod, claim, placed.mappings)
-        except ClaimWriteError:
-            self._delete(claim)
-            raise
-
-    def _delete(self, claim: ResourceClaim) -> None:
-        """Delete a claim for extended resources; an error is left to the controller of claims."""
-        with suppress(ApiError, ClaimWriteError):
-            self._writer.delete(claim)
-
-    def _allocations(self, placed: PlacedPod) -> list[AllocationResult]:
-        """Return the allocations of the claims of a pod that have to be allocated."""
-        return self._devices.demands.allocations(placed.taken, placed.asking, placed.node)
-
-    def _allocated(self, placed: PlacedPod) -> Iterable[tuple[ResourceClaim, AllocationResult | None]]:
-        """Return the claims of a pod, each with its allocation if the pod is the first to need it."""
-        new = iter(self._allocations(placed))
-        return [
-            (claim, next(new, None) if claim.status.allocation is None else None) for claim in placed.claims
-        ]
-
-    def _write(self, pod: Pod, placed: PlacedPod) -> None:
-        """Write the claims of one pod; an error takes back the reservations."""
-        client = self._handle.client
-        written: list[ResourceClaim] = []
-        try:
-            for claim, allocation in self._allocated(placed):
-                if claim.name == IN_MEMORY:
-                    written.append(self._writer.create(claim))
-                    written[-1] = self._writer.reserve(written[-1], allocation, of_pod(pod))
-                    self._writer.tell_pod(pod, written[-1], placed.mappings)
-                    continue
-                # Other pods of the batch may have written it.
-                claim = client.get(ResourceClaim, claim.name, claim.namespace)
-                if not is_reserved_for(claim, pod):
-                    written.append(self._writer.reserve(claim, allocation, of_pod(pod)))
-        except (ApiError, ClaimWriteError):
-            for claim in written:
-                if claim.metadata.annotations.get(EXTENDED_CLAIM):
-                    self._delete(claim)
-                else:
-                    self._writer.unreserve(claim, pod.metadata.uid)
-            raise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,26 @@ class AskingClaim(Struct, frozen=True):
     @property
     def requests(self) -> ClaimRequests:
         return ClaimRequests(self.claim, self.shape.alternatives)
+
+
+class PlacedPod(Struct, frozen=True):
+    """A pod that the core has placed, and the claims to write.
+
+    Attributes
+    ----------
+    asking : list of AskingClaim
+        Those of them that have to be allocated.
+    taken : TakenDevices or None
+        Their devices; None if there are no such claims.
+    mappings : tuple of ContainerExtendedResourceRequest
+        Of the claim for extended resources, the last of `claims`, which is to be created.
+    """
+
+    node: str
+    claims: list[ResourceClaim]
+    asking: list[AskingClaim]
+    taken: TakenDevices | None
+    mappings: Mappings = ()
 
 
 class Devices(Protocol):
@@ -431,32 +451,38 @@ class DeviceDemands:
         names = [request.name for request in claim.claim.spec.devices.requests] if constraints else []
         return tuple(key), tuple(constraints), tuple(names)
 
-    def take(self) -> dict[int, TakenDevices]:
-        """Return what pods of the batch have taken since the last call, by their index."""
-        views = self._current
-        if views is None or not views.taken:
-            return {}
-        taken = {
-            at: TakenDevices(demand, views.views[view], devices) for at, demand, view, devices in views.taken
-        }
-        views.taken.clear()
-        return taken
-
-    def allocations(
-        self, taken: TakenDevices | None, claims: Sequence[AskingClaim], node: str
-    ) -> list[AllocationResult]:
-        """Return the allocations of the claims of a pod.
+    def take(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, PlacedPod]:
+        """Return the claims of placed pods with the devices that they have taken since the last call.
 
         Parameters
         ----------
-        claims : sequence of AskingClaim
-            The claims that have to be allocated.
+        claiming : mapping of int to (list of ResourceClaim, list of AskingClaim, tuple)
+            By the index in the batch, the claims of pods, and the mappings of extended resources.
+        placed : mapping of int to str
+            By the index in the batch, the nodes of those that were placed.
+        """
+        views, taken = self._current, dict[int, TakenDevices]()
+        if views is not None:
+            for at, demand, view, devices in views.taken:
+                taken[at] = TakenDevices(demand, views.views[view], devices)
+            views.taken.clear()
+        out: dict[int, PlacedPod] = {}
+        for at, node in placed.items():
+            claims, asking, mappings = claiming[at]
+            out[at] = PlacedPod(node, claims, asking, taken.pop(at, None), mappings)
+        for of_other in taken.values():
+            self.give_back(of_other)
+        return out
+
+    def allocations_of(self, placed: PlacedPod) -> list[AllocationResult]:
+        """Return the allocations of the claims of a placed pod that have to be allocated.
 
         Raises
         ------
         AllocationError
             A slice has a node selector with several terms.
         """
+        taken, claims, node = placed.taken, placed.asking, placed.node
         if taken is None:
             return []
         if len(claims) == 1 and not claims[0].shape.configures:
@@ -493,12 +519,10 @@ class DeviceDemands:
             devices=DeviceAllocationResult(results=tuple(results)), node_selector=only(node)
         )
 
-    def give_back(self, taken: Iterable[TakenDevices]) -> None:
-        """Give back what pods have taken that were refused afterwards."""
-        cache = self._state.claim_cache
-        for demand in taken:
-            for _, devices in demand.devices:
-                cache.note_changes(demand.view.id_of(number) for _, number, _ in devices)
+    def give_back(self, taken: TakenDevices) -> None:
+        """Give back what a pod has taken that was refused afterwards."""
+        for _, devices in taken.devices:
+            self._state.claim_cache.note_changes(taken.view.id_of(number) for _, number, _ in devices)
 
 
 def _asked(request: PreparedRequest, class_of: Callable[[str], DeviceClass | None]) -> Hashable:

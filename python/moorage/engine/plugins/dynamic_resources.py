@@ -36,7 +36,7 @@ from .claim_hints import ClaimHints
 if TYPE_CHECKING:
     from ..devices.allocator import Allocator
     from ..devices.claim_writer import ClaimWriter
-    from ..devices.device_demands import DeviceNeeds
+    from ..devices.device_demands import DeviceNeeds, PlacedPod
     from ..devices.device_state import (
         ClaimOfCycle,
         CycleDemand,
@@ -191,17 +191,39 @@ class DynamicResources(
     def follow_claims(self) -> None:
         self.devices.demands.follow()
 
-    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
-        return dra.claim_writer.take_devices(self.devices.demands, claiming, placed)
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, PlacedPod]:
+        return self.devices.demands.take(claiming, placed)
 
-    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
-        start = f'running PreBind plugin "{self.name}"'
-        refused = dra.claim_writer.PlacedClaims(self.devices, self.required_handle(), self._writer()).bind(
-            pods
-        )
-        return {
-            at: fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name) for at, error in refused.items()
-        }
+    def bind_claims(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, fwk.Status]:
+        devices, refused = self.devices, dict[int, fwk.Status]()
+        for at in self._writer().write_together(pods, devices.demands.allocations_of):
+            pod, placed = pods[at]
+            cycle = dra.device_state.DeviceCycleState()
+            try:
+                self._enter(cycle, pod, placed)
+                self._bind_claims_of(cycle, pod, placed.node)
+            except (dra.claim_requests.AllocationError, ApiError, ClaimWriteError) as error:
+                self._take_back(cycle, pod)
+                if placed.taken is not None:
+                    devices.demands.give_back(placed.taken)
+                text = f'running PreBind plugin "{self.name}": {error}'
+                refused[at] = fwk.Status(fwk.Code.ERROR, (text,), self.name)
+        self.required_handle().informers.run_kind(ResourceClaim)
+        return refused
+
+    def _enter(self, cycle: DeviceCycleState, pod: Pod, placed: PlacedPod) -> None:
+        """Enter the claims of a placed pod into the state of a cycle, as Reserve leaves it."""
+        client, allocations = self._client, iter(self.devices.demands.allocations_of(placed))
+        for claim in placed.claims:
+            allocation = None if claim.status.allocation is not None else next(allocations, None)
+            is_new = claim.name == dra.extended_resources.IN_MEMORY
+            if not is_new:  # other pods of the batch may have written it
+                claim = client.get(ResourceClaim, claim.name, claim.namespace)
+            cycle.claims.append(
+                dra.device_state.ClaimOfCycle(claim, is_new, allocation=allocation, uid=claim.metadata.uid)
+            )
+            if is_new:
+                cycle.nodes[placed.node] = dra.device_state.NodeAllocation([], claim, placed.mappings)
 
     @gates_only_with("resource_claims")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
@@ -340,10 +362,11 @@ class DynamicResources(
 
     @lazy_attribute
     def _most_steps(self) -> int:
-        """The number of steps that the search on one node may take."""
-        return (
-            parse_duration(str(self.args.get("filterTimeout") or "0")) // dra.allocator.NANOSECONDS_PER_STEP
-        )
+        """The number of steps that the search on one node may take; 0 for any number."""
+        if not self.required_handle().feature_gates["DRASchedulerFilterTimeout"]:
+            return 0
+        timeout = parse_duration(str(self.args.get("filterTimeout") or "0"))
+        return timeout // dra.allocator.NANOSECONDS_PER_STEP
 
     def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
         """The claim for extended resources of a pod that a device class provides; None if there are none."""
@@ -694,6 +717,13 @@ class DynamicResources(
         cycle = _read(state)
         if cycle is None:
             return
+        self._take_back(cycle, pod)
+        on_node = cycle.nodes.get(node_name)
+        if on_node is not None and on_node.statuses:
+            self._write_beside(pod, partial(self._clear_statuses, pod))
+
+    def _take_back(self, cycle: DeviceCycleState, pod: Pod) -> None:
+        """Take back the allocations and reservations of claims."""
         cache = self.devices.claim_cache
         for claim_of_cycle in cycle.claims:
             claim = claim_of_cycle.claim
@@ -703,9 +733,6 @@ class DynamicResources(
                 self._write_beside(pod, partial(self._drop_extended, claim_of_cycle))
             elif claim.status.allocation is not None and dra.claim_cache.is_reserved_for(claim, pod):
                 self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
-        on_node = cycle.nodes.get(node_name)
-        if on_node is not None and on_node.statuses:
-            self._write_beside(pod, partial(self._clear_statuses, pod))
 
     def _write_beside(self, pod: Pod, action: Callable[[], object]) -> None:
         """Have claims of a pod written, before anything else that is written for the pod."""
@@ -743,12 +770,8 @@ class DynamicResources(
         cycle = _read(state)
         if cycle is None or not cycle.claims:
             return None
-        bound: list[ClaimOfCycle] = []
         try:
-            for claim in cycle.claims:
-                if not self.devices.consumers.is_reserved_for(claim.claim, pod):
-                    self._bind_claim(cycle, claim, pod, node_name)
-                    bound.append(claim)
+            bound = self._bind_claims_of(cycle, pod, node_name)
             on_node = cycle.nodes.get(node_name)
             if on_node is not None and on_node.statuses:
                 self._writer().tell_statuses(pod, on_node.statuses)
@@ -759,6 +782,15 @@ class DynamicResources(
             self._end_flight(bound)
             return None
         return self._await_devices(cycle, bound)
+
+    def _bind_claims_of(self, cycle: DeviceCycleState, pod: Pod, node_name: str) -> list[ClaimOfCycle]:
+        """Write the claims of a pod that are not reserved for it, and return them."""
+        bound: list[ClaimOfCycle] = []
+        for claim in cycle.claims:
+            if not self.devices.consumers.is_reserved_for(claim.claim, pod):
+                self._bind_claim(cycle, claim, pod, node_name)
+                bound.append(claim)
+        return bound
 
     def _end_flight(self, bound: Sequence[ClaimOfCycle]) -> None:
         """Note that the allocations of claims are in flight no more, now that PreBind has succeeded."""
@@ -830,10 +862,12 @@ class DynamicResources(
     def _now(self) -> float:
         return self.required_handle().now()
 
+    @property
+    def _client(self) -> ObjectClient:
+        return cast(ObjectClient, self.required_handle().client)
+
     def _writer(self) -> ClaimWriter:
-        return dra.claim_writer.ClaimWriter(
-            cast(ObjectClient, self.required_handle().client), self._allocation_time
-        )
+        return dra.claim_writer.ClaimWriter(self._client, self._allocation_time)
 
     def _allocation_time(self) -> str | None:
         return timestamp(int(self._now())) if self.devices.features.binding_conditions else None

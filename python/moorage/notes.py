@@ -34,6 +34,18 @@ class RoutineNote(str):
         return RoutineNote, (str(self), self.short)
 
 
+class DecidingLine(str):
+    """A line of an answer that says what decides: notes stand below it."""
+
+    __slots__ = ()
+
+
+class LineBelow(str):
+    """A line of an answer that stands below its tables, as they decide."""
+
+    __slots__ = ()
+
+
 def basis_of(first: Iterable[str], notes: Iterable[str], more: Iterable[str] = ()) -> list[str]:
     """Return what an answer rests on, in a few words each: first releases, what notes have in short, more."""
     texts = [*first]
@@ -63,7 +75,8 @@ def basis_line(basis: Iterable[str]) -> list[str]:
 
 
 def with_notes(lines: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield an answer: its first line and what else fails, the notes that may change it, and its other lines.
+    """Yield an answer: its first line, what else fails and what decides, the notes that may change it, and
+    its other lines.
 
     Parameters
     ----------
@@ -71,8 +84,8 @@ def with_notes(lines: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterat
         Their kinds and texts, of any rank.
     """
     first, *rest = [*lines] or [""]
-    failures = [*takewhile(lambda line: line.startswith("FAIL: "), rest)]
-    yield from filter(None, (first, *failures))
+    above = [*takewhile(lambda line: line.startswith("FAIL: ") or isinstance(line, DecidingLine), rest)]
+    yield from filter(None, (first, *above))
     shown = (each for each in dict.fromkeys(notes) if not isinstance(each[1], RoutineNote))
     yield from (f"{kind}: {' '.join(text.split())}" for kind, text in shown)
-    yield from rest[len(failures) :]
+    yield from rest[len(above) :]

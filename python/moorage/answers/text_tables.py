@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from moorage.errors import printable
+from moorage.notes import LineBelow
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""
@@ -23,13 +24,22 @@ class PrintedTable(NamedTuple):
     cells: Sequence[Sequence[str]]
 
 
+def above_and_below(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the lines of an answer above its tables, and those below them."""
+    above, below = list[str](), list[str]()
+    for line in lines:
+        (below if isinstance(line, LineBelow) else above).append(line)
+    return above, below
+
+
 def answer_text(lines: Iterable[str], tables: Iterable[PrintedTable], below: Iterable[str]) -> str:
     """Return an answer as commands print it where no terminal has a width."""
-    parts, shown = [*prose_lines(lines)], [table for table in tables if table.cells]
+    above, under = above_and_below(lines)
+    parts, shown = [*prose_lines(above)], [table for table in tables if table.cells]
     for table in shown:
         parts += ["", *table_lines(*table)]
     parts += [""] * bool(shown)
-    return "\n".join([*parts, *below]).rstrip("\n")
+    return "\n".join([*parts, *prose_lines(under), *below]).rstrip("\n")
 
 
 def table_lines(

@@ -11,6 +11,8 @@ from moorage._core.base.resources import PodGates
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, tried, tried_text
 from moorage.kube import Pod
 
+from .karpenter.short_refusals import short_refusal
+
 W = TypeVar("W")
 
 
@@ -25,7 +27,7 @@ class Refusal(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Yield the reason, and each change that helps, or what was tried."""
-        yield f"{self.kind} {self.name}: {self.reason}"
+        yield f"{self.kind} {self.name}: {short_refusal(self.reason)}"
         for change in self.changes:
             yield f"  would help: {change.line}"
         if not self.changes:

@@ -4,12 +4,12 @@ constraint that it names first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.judge import Judge
+from moorage.autoscalers.karpenter.short_refusals import short_refusal
 from moorage.document import Count, Document
 from moorage.errors import number_of
 from moorage.kube.workloads.ownership import Workload
@@ -18,8 +18,6 @@ from ..scheduler import Scheduler
 from ..text_tables import PrintedTable
 from .targets import ExplainedTarget, Target
 
-_REQUIREMENTS = re.compile(r", requirements=.*(?=, resources=)")
-"""What Karpenter says of a pool itself where no type is large enough."""
 TAKES = {"node": "fits", "pool": "a node comes for it alone"}
 """What stands for a place that refuses nothing."""
 
@@ -61,7 +59,7 @@ class RefusalsDocument(Document, frozen=True, kw_only=True):
                 row.namespace,
                 f"{row.workload} ({row.pods})",
                 row.place,
-                _REQUIREMENTS.sub("", row.reason) or TAKES[self.by],
+                short_refusal(row.reason) or TAKES[self.by],
             )
             for row in self.refusals
         ]

@@ -25,7 +25,7 @@ from moorage.kube.model.cluster import (
 )
 from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import basis_line, of_kinds, with_notes
+from moorage.notes import LineBelow, basis_line, of_kinds, with_notes
 
 from ..homeless_pods import EXAMPLES, what_keeps
 from ..text_tables import PrintedTable, answer_text
@@ -216,7 +216,11 @@ class CheckAnswer:
         """
         yield from _head(self.verdict, self._keepers())
         yield from _changes(self.removed, None if names_all else MOST_CHANGES)
-        yield from self.verdict.compared.lines()
+        compared = self.verdict.compared
+        counted = (each.group for each in self.verdict.findings if each.counts)
+        refused = (each.is_of_queue or any(pod.refusal for pod in each.outcomes) for each in counted)
+        yield from map(LineBelow if any(refused) else str, compared.run_lines())
+        yield from compared.lines()
 
     def _keepers(self) -> str:
         """Return what keeps pods on drained nodes, in a few words."""
@@ -468,7 +472,7 @@ def compared_lines(verdict: Verdict) -> Iterator[str]:
     """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
     if (scale_up := verdict.compared.scale_up) is not None:
         yield scale_up.text()
-    yield from verdict.compared.lines()
+    yield from (*verdict.compared.run_lines(), *verdict.compared.lines())
     if verdict.survival is not None:
         yield from islice(_survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)
 

@@ -161,12 +161,14 @@ class Compared(NamedTuple):
     ended: Sequence[EndedObject] = ()
     touched: Sequence[TouchedObjects] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Yield whom the change evicts, what becomes of nodes, what was changed, and what becomes of the pods
-        by an upgrade."""
+    def run_lines(self) -> Iterator[str]:
+        """Yield what queues decide, whom the change evicts, and what becomes of nodes."""
         yield from self.remarks
         if self.scale_up is not None:
             yield from self.scale_up.lines()
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was changed, and what becomes of the pods by an upgrade."""
         if self.changes:
             yield f"changes: {', '.join(_in_short(self.changes))}"
         if self.releases is not None:

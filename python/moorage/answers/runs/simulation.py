@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from moorage.autoscalers.karpenter.short_refusals import short_refusal
 from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
 from moorage.cluster.node_changes import stays
@@ -175,9 +176,10 @@ class PodOutcome(NamedTuple):
 
     @property
     def short_reason(self) -> str:
-        """The reason without what preemption adds; with the command that gets what a refusal misses."""
+        """The reason without what preemption adds, and without what pools repeat; with the command that gets
+        what a refusal misses."""
         if self.failure is None or self.refusal:
-            return with_hint(self.reason) if self.status == REFUSED else self.reason
+            return with_hint(self.reason) if self.status == REFUSED else short_refusal(self.reason)
         return self.failure.search_message
 
 

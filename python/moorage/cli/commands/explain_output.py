@@ -38,6 +38,7 @@ from moorage.engine.preemption.eviction_units import priority_of
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.cluster import AboutInput
+from moorage.notes import DecidingLine
 
 from ..messages import with_own_notes
 from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value
@@ -78,11 +79,12 @@ def write_explanations(
     blocks = [[*_blocks(entry, limit, nodes)] for entry in explained]
     with ignore_broken_pipe():
         if form == "table":
-            shown = [
-                [*([] if not_made is None else [[_heading(entry)]]), *of_entry]
-                for entry, of_entry in zip(explained, blocks, strict=True)
-            ]
-            first, *rest = chain.from_iterable(shown) if explained else [["every pod has a node or gets one"]]
+            heads = [cast("list[str]", block[0]) for block in blocks]
+            if not_made is not None:
+                for entry, head in zip(explained, heads, strict=True):
+                    head[:1] = _heading(entry), DecidingLine(head[0])
+            empty: list[list[Block]] = [[["every pod has a node or gets one"]]]
+            first, *rest = chain.from_iterable(blocks or empty)
             _print([[*with_own_notes(cast("list[str]", first))], *rest])
             return
         items = [_item(entry, limit, nodes) for entry in explained]
@@ -244,6 +246,7 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
     explanation = explained.explanation
     fits, total = len(explanation.feasible), len(explanation.order)
     yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
+    yield from map(DecidingLine, explained.outcomes)
     if explanation.bound_to:
         yield f"already bound to {explanation.bound_to}; explained without it"
     if explanation.skipped:
@@ -251,7 +254,6 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
-    yield from explained.outcomes
     if explanation.raised_priority is not None:
         yield explanation.raised_priority.text
     yield from (note.text for note in explanation.notes)

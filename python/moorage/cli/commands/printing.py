@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose_lines, table_lines
+from moorage.answers.text_tables import (
+    CommandLine,
+    PrintedTable,
+    above_and_below,
+    filled,
+    prose_lines,
+    table_lines,
+)
 from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
 from moorage.notes import basis_line, reworded
@@ -78,7 +85,8 @@ def write_answer(
             print(csv_text(next(iter(tables)) if rows is None else rows()), end="")
         else:
             filled_tables = [table for table in tables if table.cells]
-            print_lines([*with_own_notes(lines), *[""] * bool(filled_tables)], form)
+            above, below = above_and_below(with_own_notes(lines))
+            print_lines([*above, *[""] * bool(filled_tables)], form)
             for table, most in zip(filled_tables, _rows_shown(filled_tables, form), strict=True):
                 shown = table._replace(cells=table.cells[:most])
                 if form == "markdown":
@@ -89,7 +97,7 @@ def write_answer(
                     print_lines(
                         [f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form
                     )
-            print_lines(basis_line(basis_of_answer()), form)
+            print_lines([*below, *basis_line(basis_of_answer())], form)
 
 
 def _rows_shown(tables: Sequence[PrintedTable], form: str) -> list[int | None]:

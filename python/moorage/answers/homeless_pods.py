@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,9 +17,14 @@ from moorage.errors import first_of
 from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.kube.workloads.ownership import controller_of
 from moorage.store import ObjectClient
 
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
+KEPT, NOT_ROLLED_OUT = "kept", "not-rolled-out"
+HELD = (KEPT, NOT_ROLLED_OUT)
+"""Status of pods that are on nodes, as before: a drain has left them, or their workload has another template,
+and it is not simulated how that is rolled out."""
 EXAMPLES = 5
 """The most objects that a sentence names."""
 
@@ -39,6 +44,42 @@ class HomelessPod(NamedTuple):
     why: str
     problem: str
 
+    @property
+    def lack(self) -> Lack:
+        """The pod, and the reason in a word."""
+        return Lack(self.pod, self.problem)
+
+
+class Lack(NamedTuple):
+    """A pod without a place, and the reason in a word."""
+
+    pod: Pod
+    problem: str
+
+    @property
+    def kind(self) -> Hashable:
+        """What it has in common with a pod that is lacked instead of it: who makes them, of which template,
+        and whether it is lost, kept, or waits. Pods without a controller stand alone, as do workloads that
+        are marked instead of their pods."""
+        meta = self.pod.metadata
+        owner = controller_of(self.pod)
+        template = meta.labels.get("controller-revision-hash", "")
+        state = self.problem if self.problem in (EVICTED, *HELD) else ""
+        return owner or (meta.uid if " " in meta.uid else self.pod.key), template, state
+
+
+def are_new(lacks: Sequence[Lack], before: Iterable[Lack]) -> list[bool]:
+    """Return for each pod that lacks a place whether none of its kind lacks one instead without the change:
+    where a workload lacks as many pods as before, none is new, whatever their names are."""
+    before = [*before]
+    left, names = Counter(lack.kind for lack in before), {lack.pod.key for lack in before}
+    new = [False] * len(lacks)
+    for at in sorted(range(len(lacks)), key=lambda at: lacks[at].pod.key not in names):
+        kind = lacks[at].kind
+        new[at] = not left[kind]
+        left[kind] -= not new[at]
+    return new
+
 
 class HomelessPods:
     """Tells which pods have no place after a change, in contrast to the present cluster after a run.
@@ -50,17 +91,19 @@ class HomelessPods:
 
     Attributes
     ----------
-    before : set of str
+    waiting : dict of str to Lack
         By ``namespace/name``, the pods that have no node now.
-    unmade : list of HomelessPod
+    unmade : list of Lack
         Those that controllers cannot make now.
     """
 
     def __init__(self, scheduler: PodScheduler) -> None:
         self._scheduler = scheduler
         result = scheduler.run()
-        self.before = {*result.unschedulable, *result.skipped}
-        self.unmade = [*self._not_made()]
+        failed = dict.fromkeys(result.unschedulable, UNSCHEDULABLE)
+        failed |= {key: problem_of(why) for key, why in result.skipped.items()}
+        self.waiting = {key: Lack(_pod(scheduler, key), problem) for key, problem in failed.items()}
+        self.unmade = [each.lack for each in self._not_made()]
 
     def after(self, gone: Iterable[Pod], result: ScheduleResult) -> list[HomelessPod]:
         """Return the pods that have no place any more.
@@ -74,26 +117,30 @@ class HomelessPods:
         """
         lost = ((pod, why_lost(self._scheduler, pod)) for pod in gone)
         homeless = [HomelessPod(pod, why, EVICTED) for pod, why in lost if why]
-        homeless += self._without_node(result)
-        known = Counter(each.pod.key for each in self.unmade)
-        for each in self._not_made():
-            known[each.pod.key] -= 1
-            if known[each.pod.key] < 0:
-                homeless.append(each)
-        return homeless
+        homeless += [*self._without_node(result), *self._not_made()]
+        if not homeless:
+            return homeless
+        stored = self._scheduler.pods.indexer.get_many(self.waiting)
+        helped = [
+            lack
+            for lack, pod in zip(self.waiting.values(), stored, strict=True)
+            if pod is None or pod.spec.node_name
+        ]
+        new = are_new([each.lack for each in homeless], [*helped, *self.unmade])
+        return [each for each, is_new in zip(homeless, new, strict=True) if is_new]
 
     def _without_node(self, result: ScheduleResult) -> Iterator[HomelessPod]:
-        client, controllers = self._scheduler.client, self._scheduler.controllers
+        controllers = self._scheduler.controllers
         failed = [
             (key, failure.search_message, UNSCHEDULABLE) for key, failure in result.unschedulable.items()
         ]
         failed += [(key, f"not scheduled: {why}", problem_of(why)) for key, why in result.skipped.items()]
         for key, why, problem in failed:
-            if key not in self.before:
-                yield HomelessPod(client.get(Pod, *key.split("/")[::-1]), why, problem)
+            if key not in self.waiting:
+                yield HomelessPod(_pod(self._scheduler, key), why, problem)
         if controllers is not None and (attachments := controllers.attachments).holders:
             for key, node in result.placements.items():
-                pod = client.get(Pod, *key.split("/")[::-1])
+                pod = _pod(self._scheduler, key)
                 if why := attachments.multi_attach_error(pod, node):
                     yield HomelessPod(pod, why, NOT_STARTED)
 
@@ -103,6 +150,10 @@ class HomelessPods:
         for refused in refused_pods(scheduler):
             if not refused.is_old_template:
                 yield HomelessPod(refused.pod, refused.message, REFUSED)
+
+
+def _pod(scheduler: PodScheduler, key: str) -> Pod:
+    return scheduler.client.get(Pod, *key.split("/")[::-1])
 
 
 def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:

@@ -154,7 +154,7 @@ class Mover:
     ) -> Moved:
         """Return what becomes of the pods of a node by what takes them from it: the pods that it keeps, with
         the reasons, and the results of runs."""
-        scheduler, selectors, pending = self._scheduler, self.selectors(), {*self._scheduler.pods.pending}
+        scheduler, selectors = self._scheduler, self.selectors()
         with noting_victims(scheduler) as victims:
             kept, results = act()
             blockers = [
@@ -174,7 +174,7 @@ class Mover:
         own = {pod.metadata.uid for pod in gone}
         for key, target in ((key, to) for result in results for key, to in result.placements.items()):
             new = find_object(scheduler.client, Pod, *key.split("/")[::-1])
-            if key in pending or new is None or (old := left.take(new)) is None:
+            if new is None or (old := left.take(new)) is None:
                 continue
             moves.append(Move(old.key, old.spec.node_name, target))
             if old.metadata.uid in own:

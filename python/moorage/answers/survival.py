@@ -374,9 +374,7 @@ class _DomainLosses:
         self._homeless = HomelessPods(scheduler)
         self._workloads = workloads_of(scheduler.client)
         self._is_asked = asked_about(scheduler, self.question.only)
-        without = [each.pod for each in self._homeless.unmade]
-        if self.question.before is not None:
-            without += [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in self._homeless.before]
+        without = [each.pod for each in (*self._homeless.unmade, *self._homeless.waiting.values())]
         self.waiting = Counter(_name(self._lost(HomelessPod(pod, "", ""))) for pod in without)
 
     def fullest_first(self) -> list[str]:

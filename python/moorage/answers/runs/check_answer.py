@@ -76,7 +76,8 @@ class CheckedPods(Document, frozen=True):
     counts: bool
     """Whether the pods are a failure."""
     waited: bool = field(name="waitedBefore")
-    """Whether the pods have no node in the first file either; with --upgrade-from, in the earlier release."""
+    """Whether the pods have no node in the first file either; with --new-only, whether as many of their
+    workload have none in a run without the change, or in the earlier release of --upgrade-from."""
     allowed: bool
     """Whether --allow names the problem."""
     because: tuple[str, ...]
@@ -558,4 +559,5 @@ def _counts_text(finding: Finding | LossFinding) -> str:
         return "yes" if finding.counts else f"no, {why}"
     if finding.counts:
         return "yes, waited before" if finding.waited else "yes"
-    return "no, allowed" if finding.allowed else "no, waited before"
+    why = "waited before" if finding.is_as_before else "not new"
+    return f"no, {'allowed' if finding.allowed else why}"

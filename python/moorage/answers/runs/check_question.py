@@ -85,7 +85,7 @@ class CheckQuestion:
     coming : ComingNodes or None
         With what nodes come; None where none do.
     new_only : bool
-        Whether pods that were waiting before are no failure, nor losses that were none.
+        Whether pods are no failure that have no node without the change, too, nor losses that are none then.
     allowed : collection of str
         Problems that are no failure, by status.
     knows_times : bool
@@ -147,9 +147,6 @@ class CheckQuestion:
             setup, waiting = self._setup(settings)
             stages()
             done = setup.run(stages, attempts.over)
-            if self.new_only and waiting & done.lacking.keys():
-                before = SimulationSetup(self.before, settings, coming=self.coming).run()
-                waiting &= before.lacking.keys()  # others lack what the change took
         else:
             from .comparison import compare_releases, sides_of_upgrade
             from .upgrade_effects import touched_objects
@@ -158,7 +155,7 @@ class CheckQuestion:
             first, last, notes = sides_of_upgrade(*self.releases, self.scheduler.gates)
             common = structs.replace(self.scheduler, gates="")  # each side has its own
             both = compare_releases((first, last), self.after, common, self.changes, stages=stages)
-            waiting = self._begun(common.of(self.before)).waiting & both.without_node()
+            waiting = self._begun(common.of(self.before)).waiting
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.setup.settings
             ended = [obj for obj in self.after.ended if not obj.version.is_served(self.releases[1])]
@@ -167,12 +164,16 @@ class CheckQuestion:
             compared = compared._replace(
                 releases=self.releases, lost=len(causes), ended=ended, touched=touched
             )
+        before = None
+        if self.new_only and waiting and done.lacking:  # where no pod waits, none is lost without a change
+            coming = self.coming if self.releases is None else None
+            before = SimulationSetup(self.before, settings, coming=coming).run()
         stages()
-        verdict = judge(done, waiting, self.allowed, self.new_only, causes)
+        verdict = judge(done, waiting, self.allowed, before, causes)
         removed = removed_pods(done, self.before.pods)
         done.rests_on += rests_on(done, removed, len(compared.changes))
         if attempts.depend_on_times(removed) and not self.knows_times:
-            done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting))
+            done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting, before))
         verdict = verdict.with_refused_later(groups_refused_later(done, self.before))
         verdict = verdict._replace(
             compared=compared._replace(scale_up=done.scale_up, remarks=[*done.lines()])
@@ -220,11 +221,11 @@ class CheckQuestion:
         loaded.decided, loaded.waited = (earlier.decided, earlier.waiting) if has_change else ((), ())
         return SimulationSetup(self.after, settings, self.changes, self.coming, loaded), earlier.waiting
 
-    def _passes(self, waiting: Collection[str]) -> Callable[[Mapping[str, Any]], bool]:
+    def _passes(
+        self, waiting: Collection[str], before: Simulation | None
+    ) -> Callable[[Mapping[str, Any]], bool]:
         """Return what tells whether the gate passes with other settings."""
-        return lambda settings: (
-            judge(self._setup(settings)[0].run(), waiting, self.allowed, self.new_only).passed
-        )
+        return lambda settings: judge(self._setup(settings)[0].run(), waiting, self.allowed, before).passed
 
 
 def _hidden_rollouts(cluster: Cluster) -> Iterator[RequestedChange]:

@@ -264,12 +264,6 @@ class ReleaseComparison(Struct, frozen=True):
             if difference.change == LOST
         }
 
-    def without_node(self) -> set[str]:
-        """Return the pods of the later release's run that have no node in the earlier one's, each as
-        `PodOutcome.key`."""
-        pods = {outcome.key for outcome in self.after.simulation.outcomes}
-        return pods - self.before.nodes.keys()
-
 
 def releases_named(alternatives: Sequence[str]) -> tuple[Side, Side] | None:
     """Return the two releases that ``kubernetes 1.35`` and ``kubernetes 1.37 GenericWorkload=true`` name.

@@ -25,6 +25,7 @@ from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
 from moorage.store import find_object
 
+from ..homeless_pods import are_new
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable
 from .simulation import (
@@ -63,7 +64,8 @@ class Finding(NamedTuple):
     Attributes
     ----------
     waited : bool
-        Whether these pods were waiting before the change.
+        Whether these pods were waiting before the change; where only new ones count, whether as many have no
+        node without it.
     allowed : bool
         Whether ``--allow`` names the problem.
     counts : bool
@@ -263,7 +265,7 @@ def judge(
     simulation: Simulation,
     waiting: Collection[str],
     allowed: Collection[str],
-    new_only: bool,
+    before: Simulation | None = None,
     causes: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
     """Find the pods that should run and have no node.
@@ -279,20 +281,20 @@ def judge(
         What was waiting before the change: see `waiting_pods`.
     allowed : collection of str
         Problems that are no failure, by status.
-    new_only : bool
-        Whether pods that were waiting before are no failure.
+    before : Simulation, optional
+        The run without the change, where pods are no failure that it leaves without a node, too.
     causes : mapping of str to str, optional
         By ``namespace/name``, what makes the difference from an earlier release.
     """
     findings = [
         Finding(group, waited, group.status in allowed, False, because)
-        for group, waited in _groups(simulation, waiting)
+        for group, waited in _groups(simulation, waiting, before)
         for keys in [[outcome.pod.key for outcome in group.outcomes]]
         for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
     ]
     findings = [
         finding._replace(
-            counts=not (finding.allowed or (finding.waited and (new_only or finding.is_as_before)))
+            counts=not (finding.allowed or (finding.waited and (before is not None or finding.is_as_before)))
         )
         for finding in findings
     ]
@@ -304,13 +306,23 @@ def judge(
     return Verdict(findings, len(placed), is_about_pods, daemons=placed.count("DaemonSet"))
 
 
-def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[PodsAlike, bool]]:
-    """Yield the pods without a node by workload and reason, and whether they were waiting before."""
-    parts: dict[bool, list[PodOutcome]] = {False: [], True: []}
-    for outcome in chain.from_iterable(simulation.lacking.values()):
-        parts[outcome.key in waiting and not simulation.is_remade(outcome.pod)].append(outcome)
-    for waited, outcomes in parts.items():
-        yield from ((group, waited) for group in group_outcomes(outcomes))
+def _groups(
+    simulation: Simulation, waiting: Collection[str], before: Simulation | None
+) -> Iterator[tuple[PodsAlike, bool]]:
+    """Yield the pods without a node by workload and reason, and whether they were waiting before, or have
+    none in the run without the change."""
+    outcomes = [*chain.from_iterable(simulation.lacking.values())]
+    waited = [each.key in waiting and not simulation.is_remade(each.pod) for each in outcomes]
+    if before is not None:
+        lacked = (each.lack for each in chain.from_iterable(before.lacking.values()))
+        new = are_new([each.lack for each in outcomes], lacked)
+        marked = [
+            each.status in (QUEUED, SKIPPED_KIND) for each in outcomes
+        ]  # as they are told before the run
+        waited = [old if mark else not is_new for old, mark, is_new in zip(waited, marked, new, strict=True)]
+    for old in (False, True):
+        part = [each for each, is_old in zip(outcomes, waited, strict=True) if is_old == old]
+        yield from ((group, old) for group in group_outcomes(part))
 
 
 # ---- removed pods ------------------------------------------------------------------------------------------

@@ -55,7 +55,10 @@ from moorage.notes import RoutineNote, as_sentence, basis_of
 from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED
-from ..homeless_pods import EXAMPLES, what_keeps, why_lost
+from ..homeless_pods import EXAMPLES, Lack, what_keeps, why_lost
+from ..homeless_pods import HELD as HELD
+from ..homeless_pods import KEPT as KEPT
+from ..homeless_pods import NOT_ROLLED_OUT as NOT_ROLLED_OUT
 from ..homeless_pods import REFUSED as REFUSED
 from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
 from ..scheduler import Scheduler
@@ -67,14 +70,11 @@ if TYPE_CHECKING:
 
     from .coming_nodes import ComingNodes, ScaleUpReport
 
-PLACED, REPLACED, KEPT, SKIPPED_KIND, BOUND = "placed", "replaced", "kept", "skipped-kind", "bound"
+PLACED, REPLACED, SKIPPED_KIND, BOUND = "placed", "replaced", "skipped-kind", "bound"
 QUEUED, WAITING_WORKLOAD = "queued", "Workload.kueue.x-k8s.io "
 """Of workloads that wait in a queue of Kueue; how their marks begin."""
-REFUSED_LATER, NOT_ROLLED_OUT = "refused-later", "not-rolled-out"
-"""Of workloads whose pods run: new ones would be refused; or keep an old template, as it is not simulated how
-another one is rolled out."""
-HELD = (KEPT, NOT_ROLLED_OUT)
-"""Status of pods that are on nodes, as before."""
+REFUSED_LATER = "refused-later"
+"""Of workloads whose pods run, and new ones would be refused."""
 STATUSES = [
     *(PLACED, UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING),
     *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_ROLLED_OUT, NOT_STARTED, QUEUED),
@@ -168,6 +168,11 @@ class PodOutcome(NamedTuple):
         """What names it among outcomes: ``namespace/name`` of the pod, or a mark of a workload without pods,
         such as `LeftOut.mark`, which has a space."""
         return self.pod.metadata.uid if self.pod.metadata.uid.partition(" ")[2] else self.pod.key
+
+    @property
+    def lack(self) -> Lack:
+        """The pod, and the reason in a word."""
+        return Lack(self.pod, self.status)
 
     @property
     def is_leaving(self) -> bool:

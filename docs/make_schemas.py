@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import textwrap
 from collections.abc import Iterator
 from copy import deepcopy
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from operator import or_
 from pathlib import Path
@@ -75,6 +74,13 @@ def structs(base: type[Document] = Document) -> Iterator[type[Document]]:
         yield from structs(document)
 
 
+@cache
+def classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the definitions of a module's classes by name; they are looked up for each answer."""
+    body = ast.parse(inspect.getsource(import_module(module))).body
+    return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+
+
 def meanings(document: type[Document]) -> dict[str, str]:
     """Return the docstrings of a Struct's fields, with those of its bases and of what all answers say about
     the input, by their names in Python."""
@@ -82,8 +88,7 @@ def meanings(document: type[Document]) -> dict[str, str]:
     for base in (*document.__mro__[: document.__mro__.index(Document)], AboutInput):
         if base.__doc__ is None:  # made by defstruct
             continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
+        definition = classes(base.__module__)[base.__name__]
         for field, text in zip(definition.body, definition.body[1:], strict=False):
             match field, text:
                 case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(str(meaning))):
@@ -109,11 +114,6 @@ def described(document: type[Document], schema: dict[str, Any]) -> dict[str, Any
     return {"type": "object", "properties": properties, "required": required} | closed
 
 
-def is_named(document: type[Document], components: dict[str, Any]) -> bool:
-    """Whether a part of an answer is of this type."""
-    return f'"#/$defs/{document.__name__}"' in json.dumps(components)
-
-
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of a command's answer."""
     places = [place.split(":") for place in ANSWERS[name]]
@@ -122,7 +122,8 @@ def schema_of(name: str) -> dict[str, Any]:
     wholes = [getattr(import_module(module), document) for module, document in places]
     about = [AboutInput] if name in READS_CLUSTERS else []
     _, components = schema_components([*wholes, *about], ref_template="#/$defs/{name}")
-    named = [part for part in structs() if is_named(part, components)]  # those of `extra_json_schema`, too
+    text = json.dumps(components)  # has those of `extra_json_schema`, too
+    named = [part for part in structs() if f'"#/$defs/{part.__name__}"' in text]
     _, components = schema_components([*wholes, *about, *named], ref_template="#/$defs/{name}")
     for part in structs():
         if part.__name__ in components:

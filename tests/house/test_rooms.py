@@ -16,7 +16,10 @@ PACKAGE = ROOT / "python"
 MODULES = PACKAGE / "moorage"
 EMPTY = {"one", "found", "made", "told", "asked"}
 """Names that say nothing of what they hold."""
-MAYBE_EMPTY = re.compile(rf"\b(?:{'|'.join(EMPTY)})\b")
+MAYBE_EMPTY = re.compile(rf"\b(?:{'|'.join(EMPTY)})(?=\s*(?:[,():=]|in\b))")
+PROSE = re.compile(r'""".*?"""|(?:(?<=\s)|^)# .*?$', re.DOTALL | re.MULTILINE)
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+PRIVATE = re.compile(r"^(?:(?:async )?def |class )?(_(?!_)\w+)\b(?=\(|:| =)", re.MULTILINE)
 FORMATS = (
     "compat",
     "engine/framework/configuration",
@@ -79,12 +82,11 @@ def modules() -> dict[str, Module]:
     facts = {}
     for path in sorted(MODULES.rglob("*.py")):
         if "_core" not in path.parts:
-            tree = ast.parse(text := path.read_text())
-            is_asked = MAYBE_EMPTY.search(text) is not None
-            names = {bound(node) for node in ast.walk(tree)} if is_asked else set()
-            classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+            text = path.read_text()
+            is_asked = MAYBE_EMPTY.search(PROSE.sub("", text)) is not None
+            names = {bound(node) for node in ast.walk(ast.parse(text))} if is_asked else set()
             facts[path.relative_to(MODULES).as_posix()] = Module(
-                sorted(names & EMPTY), classes, unused(tree, text)
+                sorted(names & EMPTY), CLASS.findall(text), unused(text)
             )
     return facts
 
@@ -117,16 +119,11 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name for name, held in files.items() if len(held) > 1} == TWO_MEANINGS
 
 
-def unused(tree: ast.Module, text: str) -> list[str]:
+def unused(text: str) -> list[str]:
     """Private functions, classes and constants of a module that nothing in it names again."""
-    private = (bound(node) for top in tree.body for node in [top, *getattr(top, "targets", ())])
-    uses = Counter(re.findall(r"\w+", text))
-    return [
-        label
-        for label in private
-        if label is not None and label.startswith("_") and not label.startswith("__")
-        if uses[label] == 1
-    ]
+    private = PRIVATE.findall(text)
+    uses = Counter(re.findall(r"\w+", text)) if private else Counter[str]()
+    return [label for label in private if uses[label] == 1]
 
 
 def test_private_names_are_used() -> None:
@@ -135,4 +132,4 @@ def test_private_names_are_used() -> None:
 
 def test_a_private_name_that_nothing_uses_is_seen() -> None:
     text = "_A = 1\n_B = 2\ndef _f():\n    return _B\nprint(_B)"
-    assert unused(ast.parse(text), text) == ["_A", "_f"]
+    assert unused(text) == ["_A", "_f"]

@@ -252,7 +252,6 @@ from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
 from moorage.engine.framework import preempt_handle as preempt_handle
 from moorage.engine.framework.claim_plugins import ClaimPlugin as ClaimPlugin
-from moorage.engine.framework.claim_plugins import ClaimPlugins as ClaimPlugins
 from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatch
 from moorage.engine.framework.configuration import POINTS as POINTS
 

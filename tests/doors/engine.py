@@ -359,6 +359,9 @@ from moorage.engine.plugins.registry import in_tree as in_tree
 from moorage.engine.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.engine.plugins.registry import read_configuration as read_configuration
 
+# The facts of plugins that are not whole yet, against those that are.
+from moorage.engine.plugins.sleeping_plugins import PluginFacts as PluginFacts
+
 # How well volumes are used, number by number.
 from moorage.engine.plugins.volume_binding import StorageScore as StorageScore
 from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding

@@ -173,7 +173,7 @@ def test_slices_and_classes_have_no_hints(scheduler: Scheduler) -> None:
 def test_what_queues_pods_with_claims(version: str) -> None:
     """A node that goes frees nothing that the plugin is told of; a claim that is deleted does since v1.37."""
     one = Scheduler(kubernetes_version=version)
-    plugin = next(each for each in one.profile.plugins if isinstance(each, DynamicResources))
+    plugin = next(each for each in one.profile.plugins if each.name == DynamicResources.name)
     found = {each.event.resource: each.event.action for each in plugin.events_to_register()}
     changes = ActionType.ADD | ActionType.UPDATE
     nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE

@@ -116,9 +116,13 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
         assert args == json.loads(json.dumps(plugin.default_args)), plugin.name
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_arguments_of_the_default_profile_are_those_of_an_empty_configuration(release: str) -> None:
-    gates = feature_gates(release=RELEASES[release])
+@pytest.mark.parametrize("gate", ["StorageCapacityScoring", "DRASchedulerFilterTimeout"])
+@pytest.mark.parametrize("is_on", [False, True])
+@pytest.mark.parametrize("release", ["1.34", "1.37"])
+def test_arguments_of_the_default_profile_are_those_of_an_empty_configuration(
+    gate: str, is_on: bool, release: str
+) -> None:
+    gates = feature_gates({gate: is_on}, RELEASES[release])
     plugins = in_tree(RELEASES[release])
     value = load_configuration(configuration(), plugins, feature_gates=gates)
     (found,) = effective(value, {plugin.name: plugin for plugin in plugins})["profiles"]

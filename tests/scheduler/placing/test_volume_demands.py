@@ -394,8 +394,9 @@ def test_what_fails_alike_ends_with_a_release() -> None:
     asking = pod("p", requests={"cpu": 9}, volumes=(uses(claim="c"),))
     one.client.create(asking)
     one.sync()
-    classes = one.context.volume_classes
     one.context.batch_of([asking], True)
+    classes = one.context.volume_classes
+    assert classes is not None
     decision = schedule_one(one.context, asking)
     assert classes.fails_alike(decision)
     assert not classes.fails_alike(replace(decision, diagnosis=None))

@@ -382,7 +382,7 @@ class Probe:
 
     def filter_of(self, kind: type[PluginT]) -> PluginT | None:
         """Return the filter of a kind in the profile of the pod."""
-        plugins = self.engine.profile.at(FilterPlugin)
+        plugins = self.engine.profile.complete.at(FilterPlugin)
         return next((plugin for plugin in plugins if isinstance(plugin, kind)), None)
 
     @cached_property

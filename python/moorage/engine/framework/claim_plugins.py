@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,10 @@ class ClaimPlugin(
     """
 
     in_core = True
+
+    def awake(self) -> Self:
+        """Return the plugin, which is whole from now on (`sleeping_plugins`)."""
+        return self
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return volumes(pod)
@@ -263,6 +267,12 @@ class ClaimPlugins:
         self.plugins = tuple([plugin for plugin in plugins if isinstance(plugin, ClaimPlugin)])
         self._without_volumes = tuple([plugin for plugin in self.plugins if isinstance(plugin, ClaimsPlugin)])
         self.of_devices = self._without_volumes[0] if self._without_volumes else None
+
+    def awake(self) -> Self:
+        """Return the plugins, which are whole from now on."""
+        for plugin in self.plugins:
+            plugin.awake()
+        return self
 
     def needs_of(self, pod: Pod, nodes: NodesView, batch: ClaimsOfBatch | None = None) -> Needs | None:
         """Return what the plugins need of a node for a pod; None where the needs of one are not known.

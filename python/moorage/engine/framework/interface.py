@@ -56,8 +56,10 @@ class Plugin:
         Whether the core does the work of this plugin, for many pods at once.
     feature_gate : str
         The gate that enables the plugin by default; "" if it is always enabled.
-    default_args, gated_args : mapping of str to object
-        Arguments in their JSON form, where a configuration says nothing; the latter with `gate_of_args`.
+    default_args : mapping of str to object
+        Arguments in their JSON form, where a configuration says nothing.
+    gated_args : mapping of (str, bool) to mapping of str to object
+        Those that differ, by a feature gate and its value.
     reserves_for_groups : bool
         Whether it is at Reserve by default only where there are pod groups.
     """
@@ -68,8 +70,7 @@ class Plugin:
     feature_gate: ClassVar[str] = ""
     reserves_for_groups: ClassVar[bool] = False
     default_args: ClassVar[Mapping[str, Any]] = {}
-    gate_of_args: ClassVar[str] = ""
-    gated_args: ClassVar[Mapping[str, Any]] = {}
+    gated_args: ClassVar[Mapping[tuple[str, bool], Mapping[str, Any]]] = {}
     in_core: bool = False
 
     args: Mapping[str, Any] = {}

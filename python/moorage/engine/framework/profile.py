@@ -65,7 +65,7 @@ def misspelt_method(kind: type[Plugin]) -> str:
         is_missing = getattr(kind, name) is vars(base)[name]
         for written in own if is_missing else ():
             is_same = _without_underscores(written) == _without_underscores(name)
-            if is_same or (_is_open(vars(base)[name]) and get_close_matches(name, [written], 1, _ALIKE)):
+            if is_same or (is_open(vars(base)[name]) and get_close_matches(name, [written], 1, _ALIKE)):
                 return f"has a method {written}, which nobody calls; did you mean {name}?"
     return ""
 
@@ -74,7 +74,7 @@ def _without_underscores(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _is_open(method: object) -> bool:
+def is_open(method: object) -> bool:
     """Whether a method of a base class only says that subclasses have it."""
     code = getattr(method, "__code__", None)
     return code is not None and "NotImplementedError" in code.co_names
@@ -290,7 +290,10 @@ class Profile:
         """The profile for pods for which no plugin is skipped: those with volumes, claims or extended
         resources of device classes. For all other pods the plugins about them are skipped, as upstream skips
         plugins whose PreFilter returns Skip."""
-        return replace(self, asks_volume_plugins=True) if self.reads_volumes else self
+        if not self.reads_volumes:
+            return self
+        self.claim_plugins.awake()
+        return replace(self, asks_volume_plugins=True)
 
     def _check_weights(self) -> None:
         by_name = {plugin.name: plugin for plugin in self.plugins}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moorage._core.devices.claims_of_pods import ClaimError, claim_keys
@@ -12,15 +11,14 @@ from moorage.kube.model.resource_claims import ResourceClaim
 from moorage.store import NotFoundError
 
 from .. import devices as dra
-from ..framework import events
-from ..framework.claim_plugins import ClaimsPlugin
-from ..framework.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
+from ..framework.events import indexed, is_same_pod, of_itself, queue_if
+from .sleeping_plugins import DynamicResourcesFacts
 
 if TYPE_CHECKING:
     from ..devices.device_state import DeviceState
 
 
-class ClaimHints(ClaimsPlugin):
+class ClaimHints(DynamicResourcesFacts):
     """The queueing hints of a plugin about resource claims."""
 
     @property
@@ -35,19 +33,6 @@ class ClaimHints(ClaimsPlugin):
         except NotFoundError:
             return None
         return claim
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        changes = ActionType.ADD | ActionType.UPDATE
-        wakes = self.required_handle().release.claim_deletion_wakes
-        of_claims = changes | ActionType.DELETE if wakes else changes
-        return [
-            on(events.NODE, nodes),
-            on(events.RESOURCE_CLAIM, of_claims, self.after_claim_change),
-            on(events.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
-            on(events.DEVICE_CLASS, changes),
-            on(events.RESOURCE_SLICE, changes),
-        ]
 
     def _keys(self, pod: Pod) -> frozenset[str]:
         """The claims of a rejected pod by key: only events about these move it, besides deallocations."""

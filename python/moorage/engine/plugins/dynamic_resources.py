@@ -16,12 +16,11 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
 from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
 from moorage._core.devices.device_demand import SharedDevices
-from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
 from moorage.kube import CompositePodGroup, Pod, group_of
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.kube.model.resource_claims import DeviceRequest, ResourceClaim
 from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.deletion import timestamp
@@ -29,9 +28,9 @@ from moorage.store.deletion import timestamp
 from .. import devices as dra
 from .. import volume as storage
 from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
-from ..framework.in_tree_plugins import UNSIGNED, CorePostFilter, gates_only_with
 from ..framework.waiting_pods import StatusSteps
 from .claim_hints import ClaimHints
+from .sleeping_plugins import NO_CLAIMS, NOT_FOUND, DynamicResourcesFacts, DynamicResourcesNoScoreFacts
 
 if TYPE_CHECKING:
     from ..devices.allocator import Allocator
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 
 STATE = "DynamicResources"
 logger = logging.getLogger("moorage.devices")
-NO_CLAIMS = "no new claims to deallocate"
-NOT_FOUND = "not found"
 NOT_SCHEDULABLE = "still not schedulable"
 _SECOND = 10**9
 
@@ -76,30 +73,14 @@ class _KnownOfBatch(Struct, frozen=True):
     scored: frozenset[str] | None
 
 
-class DynamicResources(
-    ClaimHints,
-    fwk.PreEnqueuePlugin,
-    CorePostFilter,
-    fwk.PodGroupPostFilterPlugin,
-    fwk.ScorePlugin,
-    fwk.ReservePlugin,
-    fwk.PreBindPlugin,
-):
-    """The plugin of kube-scheduler v1.36, dynamicresources/.
+class DynamicResources(ClaimHints, DynamicResourcesFacts):
+    """Allocates devices.
 
     In a profile it is idle, as plugins about volumes are: it filters no node and scores 0 for pods without
     claims. Pods with claims, or with extended resources of a device class, are scheduled by its copy
     (`enabled`). PreBind is a generator that looks at binding conditions every 5 s on the handle's clock.
     Arguments: ``filterTimeout``, ``bindingTimeout``.
     """
-
-    name = STATE
-    default_weight = 2
-    feature_gate = "DynamicResourceAllocation"
-    default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
-
-    def sign_pod(self, pod: Pod) -> fwk.Status | None:  # type: ignore[override]
-        return UNSIGNED if pod.spec.resource_claims else None
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
@@ -154,17 +135,14 @@ class DynamicResources(
     def devices_of(self, needs: Hashable) -> NodeDevices | None:
         return cast("DeviceNeeds", needs).demand
 
-    @property
-    def demand_version(self) -> int:
+    def generation(self) -> int:
         handle = self.required_handle()
-        has_claims = handle.informers.lister(ResourceClaim).changes or self.delegated_resources()
-        if handle.framework is None or not has_claims:
-            return 0
+        assert handle.framework is not None
         demands = handle.shared(dra.device_state.DeviceState.of).demands
         demands.refresh(handle.cache.state, handle.framework.all_nodes())
         return demands.generation
 
-    def concerns(self, pod: Pod) -> bool:
+    def asks_for_devices(self, pod: Pod) -> bool:
         is_of_group = pod.spec.scheduling_group is not None
         return self._extended_requests(pod) is not None or (is_of_group and self._misses_group(pod))
 
@@ -175,15 +153,9 @@ class DynamicResources(
         return self.handle.shared(dra.claim_cache.ClaimConsumers.of).misses_group(pod)
 
     def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
-        handle = self.handle
-        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
-            return None
-        return self.devices.extended_requests(pod)
+        return self.devices.extended_requests(pod) if self.has_classes else None
 
-    def delegated_resources(self) -> frozenset[str]:
-        handle = self.required_handle()
-        if not handle.informers.lister(DeviceClass).changes:
-            return frozenset()
+    def provided_resources(self) -> frozenset[str]:
         return self.devices.extended_resources()
 
     # ---- pods that the core has placed ---------------------------------------------------------------------
@@ -225,8 +197,7 @@ class DynamicResources(
             if is_new:
                 cycle.nodes[placed.node] = dra.device_state.NodeAllocation([], claim, placed.mappings)
 
-    @gates_only_with("resource_claims")
-    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
+    def gated(self, pod: Pod) -> fwk.Status | None:
         try:
             self.devices.consumers.claims_of(pod, self._reported)
         except ClaimError as error:
@@ -236,10 +207,8 @@ class DynamicResources(
     # ---- PreFilter -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        handle, spec = self.required_handle(), pod.spec
-        if not (
-            spec.resource_claims or spec.scheduling_group or handle.informers.lister(DeviceClass).changes
-        ):
+        spec = pod.spec
+        if not (spec.resource_claims or spec.scheduling_group or self.has_classes):
             return fwk.SKIP  # before anything is made that tells of devices
         cycle = dra.device_state.DeviceCycleState()
         state.write(STATE, cycle)
@@ -624,25 +593,9 @@ class DynamicResources(
             return fwk.as_status(error)
         return None
 
-    def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state."""
-        if self.name in state.skip_filter_plugins or _read(state) is not None:
-            return None
-        return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
-
-    def may_preempt(self, shape: Shape, potential: int) -> bool:
-        return False
-
-    def may_free_claims(self, state: fwk.CycleState) -> bool:
-        cycle = _read(state)
-        return cycle is not None and bool(cycle.claims)
-
-    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        return ", ".join(self._unhelpful(NO_CLAIMS).reasons), False
-
     def _unhelpful(self, text: str) -> fwk.Status:
         """The status of a PostFilter that frees no claim; since v1.37 it has no text."""
-        return _without_help(text if self.required_handle().release.claims_without_help_are_told else "")
+        return _without_help(self.without_help(text))
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -889,5 +842,5 @@ def _read(state: fwk.CycleState) -> DeviceCycleState | None:
     return cycle
 
 
-class DynamicResourcesNoScore(DynamicResources, without="score"):
+class DynamicResourcesNoScore(DynamicResources, DynamicResourcesNoScoreFacts, without="score"):
     """DynamicResources up to v1.34, which did not score."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,9 +15,9 @@ from moorage.kube import CSINode, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
 from .. import volume as storage
-from ..framework import events
-from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
-from ..framework.events import ActionType, is_live, of_class, on, queue_if
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
+from ..framework.events import is_live, of_class, queue_if
+from .sleeping_plugins import NodeVolumeLimitsFacts
 from .volume_restrictions_and_zone import claim_names
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ class LimitsOfBatch(Struct, frozen=True):
     is_unsure: bool = False
 
 
-class NodeVolumeLimits(ClaimPlugin):
-    """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
-
-    name = "NodeVolumeLimits"
+class NodeVolumeLimits(NodeVolumeLimitsFacts):
+    """Volumes of a driver, and drivers, on nodes."""
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -191,14 +189,6 @@ class NodeVolumeLimits(ClaimPlugin):
         )
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        return [
-            on(events.CSI_NODE, ActionType.ADD | ActionType.UPDATE, self.after_csi_node_change),
-            on(events.POD, ActionType.DELETE, self.after_pod_deleted),
-            on(events.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
-            on(events.VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
-        ]
 
     @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:

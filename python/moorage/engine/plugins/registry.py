@@ -13,7 +13,6 @@ from moorage.kube.releases import feature_gates as all_gates
 
 from ..framework import Plugin, Profile, Registry, installed_plugins
 from ..preemption.default_preemption import DefaultPreemption, DefaultPreemptionReserve
-from .dynamic_resources import DynamicResources, DynamicResourcesNoScore
 from .inter_pod_affinity import InterPodAffinity
 from .node_affinity_and_taints import (
     NodeAffinity,
@@ -26,7 +25,6 @@ from .node_affinity_and_taints import (
     TaintTolerationPreFilter,
 )
 from .node_resources import ImageLocality, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit
-from .node_volume_limits import NodeVolumeLimits
 from .pod_topology_spread import PodTopologySpread
 from .queue_and_groups import (
     DefaultBinder,
@@ -37,8 +35,16 @@ from .queue_and_groups import (
     SchedulingGates,
     TopologyPlacementGenerator,
 )
-from .volume_binding import VolumeBinding
-from .volume_restrictions_and_zone import VolumeRestrictions, VolumeZone
+from .sleeping_plugins import (
+    DynamicResourcesFacts,
+    DynamicResourcesNoScoreFacts,
+    NodeVolumeLimitsFacts,
+    PluginFacts,
+    VolumeBindingFacts,
+    VolumeRestrictionsFacts,
+    VolumeZoneFacts,
+    asleep,
+)
 
 if TYPE_CHECKING:
     from ..framework.configuration import KubeSchedulerConfiguration
@@ -46,7 +52,18 @@ if TYPE_CHECKING:
     ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
 
 
+_HOMES: dict[type[PluginFacts], str] = {
+    VolumeRestrictionsFacts: "volume_restrictions_and_zone",
+    NodeVolumeLimitsFacts: "node_volume_limits",
+    VolumeBindingFacts: "volume_binding",
+    VolumeZoneFacts: "volume_restrictions_and_zone",
+    DynamicResourcesFacts: "dynamic_resources",
+    DynamicResourcesNoScoreFacts: "dynamic_resources",
+}
+"""The modules of the whole plugins."""
+
 IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
+    *[asleep(facts, module) for facts, module in _HOMES.items()],
     SchedulingGates,
     PrioritySort,
     NodeUnschedulable,
@@ -55,13 +72,8 @@ IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
-    DynamicResources,
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
@@ -70,7 +82,6 @@ IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     GangScheduling,
     TopologyPlacementGenerator,
     PodGroupPodsCount,
-    DynamicResourcesNoScore,
     NodeNamePreFilter,
     NodeUnschedulablePreFilter,
     TaintTolerationPreFilter,
@@ -78,6 +89,12 @@ IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     GangSchedulingFeasible,
 )
 """The in-tree plugins of all releases, which `Release.plugins` names by class."""
+
+
+def is_in_tree(plugin: Plugin) -> bool:
+    """Whether a plugin is of an in-tree class, also if it has become whole."""
+    kind = type(plugin)
+    return kind in IN_TREE_CLASSES or not _HOMES.keys().isdisjoint(kind.__bases__)
 
 
 @lru_cache(len(RELEASES))
@@ -108,7 +125,10 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
         release = RELEASES[DEFAULT]
         gates = FeatureGates({**default_gates(release), **gates}, release)
     enabled = [plugin for plugin in in_tree(gates.release) if gates.get(plugin.feature_gate, True)]
-    plugins = [plugin(plugin.gated_args if gates.get(plugin.gate_of_args) else None) for plugin in enabled]
+    plugins = []
+    for plugin in enabled:
+        changed = [args for (gate, is_on), args in plugin.gated_args.items() if gates[gate] == is_on]
+        plugins.append(plugin(changed[0] if changed else None))
     return Profile(tuple(plugins), release=gates.release)
 
 

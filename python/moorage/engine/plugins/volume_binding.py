@@ -28,11 +28,11 @@ from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 
 from .. import volume as storage
-from ..framework import events
-from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
-from ..framework.events import ActionType, of_class, on, queue_if
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
+from ..framework.events import of_class, queue_if
 from ..framework.waiting_pods import StatusSteps
 from .node_volume_limits import is_claim_of
+from .sleeping_plugins import VolumeBindingFacts
 
 if TYPE_CHECKING:
     from ..volume import PodVolumeBinder, VolumeSources
@@ -156,14 +156,8 @@ class VolumeBindingState(Struct):
         return self
 
 
-class VolumeBinding(
-    ClaimPlugin,
-    fwk.ReservePlugin,
-    fwk.PreBindPlugin,
-    fwk.PreScorePlugin,
-    fwk.ScorePlugin,
-):
-    """Filter, Reserve, PreBind, and Score by storage capacity (kube-scheduler v1.36, volumebinding/).
+class VolumeBinding(VolumeBindingFacts):
+    """Finds, assumes and binds volumes, by a volume binder.
 
     PreBind is a generator that checks the claims each second on the handle's clock. Arguments:
     ``bindTimeoutSeconds``; ``shape``, with the gate StorageCapacityScoring.
@@ -177,11 +171,6 @@ class VolumeBinding(
         `bindTimeoutSeconds` is not its timeout. `moorage.compat.AdaptedBinder` makes one of a volume binder
         of v1.14.
     """
-
-    name = "VolumeBinding"
-    default_args = {"bindTimeoutSeconds": 600}
-    gate_of_args = "StorageCapacityScoring"
-    gated_args = {"shape": ({"utilization": 0, "score": 10}, {"utilization": 100, "score": 0})}
 
     def __init__(
         self,
@@ -351,9 +340,6 @@ class VolumeBinding(
 
     # ---- scores --------------------------------------------------------------------------------------------
 
-    def skips(self, method: str) -> bool:
-        return method != "pre_score" or self._utilization is None
-
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return fwk.SKIP if self._utilization is None else None
 
@@ -407,18 +393,6 @@ class VolumeBinding(
         return None
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        changes = ActionType.ADD | ActionType.UPDATE
-        return [
-            on(events.STORAGE_CLASS, changes, self.after_class_change),
-            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
-            on(events.PERSISTENT_VOLUME, changes),
-            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            on(events.CSI_NODE, changes, self.after_csi_node_change),
-            on(events.CSI_DRIVER, ActionType.UPDATE, self.after_driver_change),
-            on(events.CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
-        ]
 
     @of_class
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:

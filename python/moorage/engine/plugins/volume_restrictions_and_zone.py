@@ -19,19 +19,14 @@ from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 
 from .. import volume as storage
-from ..framework import events
-from ..framework.claim_plugins import Attachment, BoundClaims, ClaimPlugin, ClaimsOfBatch, Mask
+from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
 from ..framework.events import (
-    NODE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    ActionType,
     Key,
     indexed,
     of_class,
-    on,
     queue_if,
 )
+from .sleeping_plugins import VolumeRestrictionsFacts, VolumeZoneFacts
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
 
@@ -69,10 +64,8 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(ClaimPlugin):
-    """Filter of kube-scheduler v1.36, volumerestrictions/."""
-
-    name = "VolumeRestrictions"
+class VolumeRestrictions(VolumeRestrictionsFacts):
+    """Disks and claims of one pod, or one node."""
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -177,13 +170,6 @@ class VolumeRestrictions(ClaimPlugin):
         return CLAIM_IN_USE if claims.uses > 0 else None
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        return [
-            on(POD, ActionType.DELETE, self.after_pod_deleted),
-            on(NODE, ActionType.ADD),
-            on(PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
-        ]
 
     def _keys(self, pod: Pod) -> frozenset[Key]:
         """Return the claims and disks that a pod names, with its namespace."""
@@ -292,10 +278,8 @@ class PodTopologies(Struct, frozen=True):
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(ClaimPlugin):
-    """Filter of kube-scheduler v1.36, volumezone/."""
-
-    name = "VolumeZone"
+class VolumeZone(VolumeZoneFacts):
+    """Zones of volumes."""
 
     _static_version = -1
 
@@ -393,15 +377,6 @@ class VolumeZone(ClaimPlugin):
         return self._elsewhere[topologies]
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        changes = ActionType.ADD | ActionType.UPDATE
-        return [
-            on(events.STORAGE_CLASS, ActionType.ADD, self.after_class_added),
-            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
-            on(events.PERSISTENT_VOLUME, changes, self.after_volume_change),
-        ]
 
     @of_class
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:

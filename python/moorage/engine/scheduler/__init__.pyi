@@ -4,6 +4,7 @@ from ..framework.profile import Profile as Profile
 from . import group_batch as group_batch
 from . import place_group as place_group
 from . import schedule_pods as schedule_pods
+from . import volume_classes as volume_classes
 from .cycle.diagnosis import Diagnosis as Diagnosis
 from .cycle.results import Decision as Decision
 from .cycle.results import Eviction as Eviction

@@ -386,7 +386,8 @@ class Loop:
         context, batch, began = self.context, result.batch, time.perf_counter()
         assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.is_live)
-        claiming, plugin = context.volume_classes.claiming, engine.profile.claim_plugins.of_devices
+        volumes, plugin = context.volume_classes, engine.profile.claim_plugins.of_devices
+        claiming = None if volumes is None else volumes.claiming
         if claiming and plugin is not None:
             plugin.follow_claims()
         first, failures = pods.start, result.failures
@@ -411,7 +412,11 @@ class Loop:
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine), infos[end])
             result.rows[end] = engine.row_of(decision)
-            if may_hold and context.volume_classes.fails_alike(decision):
+            if (
+                may_hold
+                and context.volume_classes is not None
+                and context.volume_classes.fails_alike(decision)
+            ):
                 placing.remember(end, decision, Failure.of(decision))
             return tried + 1
         return tried
@@ -450,7 +455,7 @@ class Loop:
         if decision.node is None:
             self.failed([info], [decision.failure])
         else:
-            context.volume_classes.follow()
+            context.follow_volumes()
             self.record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
         return decision
 
@@ -588,7 +593,7 @@ class Loop:
                 self.result.placements.pop(info.key, None)
                 self.refuse(info, str(error))
         context.sync()
-        context.volume_classes.follow()
+        context.follow_volumes()
         self._retry_groups()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:

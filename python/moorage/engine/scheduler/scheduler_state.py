@@ -25,6 +25,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
 from .. import framework as fwk
+from .. import scheduler as room
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
 from ..devices.resource_classes import ResourceClasses
@@ -44,11 +45,11 @@ from .cycle.results import GATED_WITH_GROUP, TERMINATING
 from .cycle.status_writes import patch_pod
 from .event_handlers import PodHandler, watch
 from .options import ClaimControllers, Drain, Options, Undoable, WorkloadControllers, check_readable
-from .volume_classes import VolumeClasses
 
 if TYPE_CHECKING:
     from ..framework.group_index import PodGroups
     from .scheduler_metrics import SchedulerMetrics
+    from .volume_classes import Answer, VolumeClasses
 
 
 PROFILE = int(Route.PROFILE)
@@ -106,8 +107,8 @@ class SchedulerState:
     routes_of_members : Routes
         Computes the route of a pod that is placed together with the others of its group: it waits for none
         of them.
-    volume_classes : VolumeClasses
-        Finds the classes of pods with volumes.
+    volume_classes : VolumeClasses or None
+        Finds the classes of pods with volumes or claims; None until a pod has any.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class SchedulerState:
             ages = self.time if clock is None else None
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._shared = SharedPluginData(self.handle)
-            self.volume_classes = VolumeClasses(self.engine_of)
+            self.volume_classes: VolumeClasses | None = None
             self._device_classes = 0  # `changes` of their lister when routes were computed
             # Of the last signed pod, and whether its route has SIGNATURE.
             self._signature, self._turn = cast("bytes | None", None), 0
@@ -366,9 +367,21 @@ class SchedulerState:
         if version != self._device_classes:  # known routes may be wrong: extended resources may be theirs
             self._device_classes = version
             self._begin_routes()
-        classes = self.volume_classes.begin() if by_demand else None
+        known = self.volume_classes
+        classes = None if not by_demand else self._first_with_volumes if known is None else known.begin()
         delegated = self._delegated() if self._device_classes else NO_RESOURCES
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
+
+    def _first_with_volumes(self, pod: Pod, pod_class: int, at: int) -> Answer:
+        """Return what `VolumeClasses` does of a pod, before which no pod of another batch had volumes."""
+        if self.volume_classes is None:
+            self.volume_classes = room.volume_classes.VolumeClasses(self.engine_of)
+        return self.volume_classes(pod, pod_class, at)
+
+    def follow_volumes(self) -> None:
+        """Count the volumes of pods that were placed (`VolumeClasses.follow`)."""
+        if self.volume_classes is not None:
+            self.volume_classes.follow()
 
     def readable_batch_of(self, pods: Sequence[Pod], first: int) -> PodBatch | str:
         """Return pods as `batch_of` does by demand, up to one that cannot be read.

@@ -180,7 +180,7 @@ class VolumeClasses:
         if not engine.may_leave_out_volumes:
             return None
         with engine.cache.lock:
-            plugins, state = engine.profile.claim_plugins, engine.cache.state
+            plugins, state = engine.profile.claim_plugins.awake(), engine.cache.state
             nodes, of_devices = engine.framework.all_nodes(), plugins.of_devices
             state.view.refresh()
             delegated = engine.profile.delegated_resources()

@@ -24,7 +24,7 @@ from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Target, target_of
 from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.framework.waiting_pods import PodNominator
-from moorage.engine.plugins.registry import IN_TREE_CLASSES, all_plugins
+from moorage.engine.plugins.registry import all_plugins, is_in_tree
 from moorage.engine.preemption.default_preemption import set_up_preemption
 from moorage.errors import InputError
 from moorage.kube.model.pod import Pod
@@ -432,7 +432,7 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
     returns."""
     if plugin.handle is None or plugin.handle is handle:
         return plugin
-    if type(plugin) in IN_TREE_CLASSES:
+    if is_in_tree(plugin):
         return plugin.another()
     if plugin.handle.cache is handle.cache:
         return plugin

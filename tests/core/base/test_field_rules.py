@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.doors.engine import FieldRules
 
@@ -29,6 +31,17 @@ def test_equal_texts_are_asked_about_once() -> None:
     for name in ("a-b", "-".join("ab"), "c"):
         rules.check(Pod(metadata=ObjectMeta(name=name)))
     assert asked == ["a-b", "c"]
+
+
+def test_equal_lists_are_asked_about_once_if_they_have_no_maps() -> None:
+    asked: list[object] = []
+    rules = rules_of("finalizers", asked)
+    for count in (1, 2, 1):
+        rules.check(Pod(metadata=ObjectMeta(finalizers=("f",) * count)))
+    held: Any = ({"a": "b"},)
+    for finalizers in (held, held, ({"a": "b"},)):
+        rules.check(Pod(metadata=ObjectMeta(finalizers=finalizers)))
+    assert asked == [("f",), ("f", "f"), held, held]
 
 
 def test_other_values_are_known_by_identity() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from msgspec import to_builtins
@@ -229,10 +230,10 @@ def resource_faults(resources: Json, path: str, is_pod: bool) -> Iterator[Fault]
         yield Fault(path, forbidden("HugePages require cpu or memory"))
     for which, amounts in (("limits", limits), ("requests", requests)):
         for name, given in amounts.items():
-            if errors := name_errors(name, "container"):
-                yield Fault(f"{path}.{which}[{name}]", invalid(name, errors[-1]))
             if name in _OVERCOMMITTABLE and not str(given).startswith("-"):
                 continue  # any amount will do
+            if errors := name_errors(name, "container"):
+                yield Fault(f"{path}.{which}[{name}]", invalid(name, errors[-1]))
             amount, field = _amount(given), f"{path}.{which}[{name}]"
             if amount is None:
                 continue
@@ -247,9 +248,9 @@ def resource_faults(resources: Json, path: str, is_pod: bool) -> Iterator[Fault]
                     why = f"{amount} is not positive integer multiple of {name}"
                     yield Fault(field, invalid(str(amount), why))
     for name, given in requests.items():
-        if (limited := limits.get(name)) is None and not can_exceed(name):
-            yield Fault(f"{path}.limits", required("Limit must be set for non overcommitable resources"))
-        if limited is None or limited == given:
+        if (limited := limits.get(name)) is None or limited == given:
+            if limited is None and not can_exceed(name):
+                yield Fault(f"{path}.limits", required("Limit must be set for non overcommitable resources"))
             continue
         request, limit = _amount(given), _amount(limited)
         if request is None or limit is None or request == limit or (request < limit and can_exceed(name)):
@@ -452,17 +453,32 @@ def _rules_between(name: str) -> list[StructRule]:
 
 
 _valid_specs = SpecMemo()
+_RELATED = {
+    "containers": "containers",
+    "init_containers": "initContainers",
+    "resource_claims": "resourceClaims",
+    "resources": "resources",
+    "overhead": "overhead",
+    "host_network": "hostNetwork",
+    "topology_spread_constraints": "topologySpreadConstraints",
+}
+"""The fields of a pod's spec that rules compare: attributes, and their names in JSON."""
 
 
 def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
-    if _valid_specs.get(spec) is None:
-        _check(_COMMON["PodSpec"], spec)
-        for fault in pod_spec_faults(to_builtins(spec), ""):
-            raise InputError(fault.text, path=fault.field.lstrip("."))
-        if spec.topology_spread_constraints:
-            _check_between(_COMMON["PodSpec"], spec)
-        _valid_specs.put(spec, True)
+    if _valid_specs.get(spec) is not None:
+        return
+    _check(_COMMON["PodSpec"], spec)
+    view = {
+        encoded: to_builtins(value) for name, encoded in _RELATED.items() if (value := getattr(spec, name))
+    }
+    faults = pod_spec_faults(view, "")
+    if spec.topology_spread_constraints:  # most pods need no more modules
+        faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_COMMON["PodSpec"])])
+    for fault in faults:
+        raise InputError(fault.text, path=fault.field.lstrip("."))
+    _valid_specs.put(spec, True)
 
 
 _COMMON = {

@@ -177,8 +177,8 @@ def _default_metadata(obj: T, names: Names) -> T:
 
 
 _changes = {False: SpecMemo(), True: SpecMemo()}
-"""By `tolerate`: the priority classes, the fields that `default_pod_spec` changes with them, a spec, and that
-spec with its defaults."""
+"""By `tolerate`: the priority classes, a spec, that spec with its defaults, and the fields in which they
+differ, once another spec has them, too."""
 
 
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
@@ -186,27 +186,24 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     tolerate = not spec.node_name
     known = _changes[tolerate].get(spec)
     if known is None or known[0] is not classes:
-        filled = default_pod_spec(spec, classes, tolerate=tolerate)
-        known = classes, _differences(spec, filled), spec, filled
+        known = classes, spec, default_pod_spec(spec, classes, tolerate=tolerate), {}
         _changes[tolerate].put(spec, known)
-    if spec is known[2]:  # pods of one template without a node share their spec
-        spec = known[3]
-    elif known[1]:
-        spec = replace(spec, **known[1])
+    _, first, filled, changes = known
+    if spec is first:  # pods of one template without a node share their spec
+        spec = filled
+    elif filled is not first:
+        if not changes:  # most specs are of one pod, or of many
+            changes |= {
+                name: value
+                for name in PodSpec.__struct_fields__
+                if (value := getattr(filled, name)) is not getattr(first, name)
+            }
+        spec = replace(spec, **changes)
     spec = merge_label_keys(spec, pod.metadata.labels)
     if not status.phase:
         new = POD_GATED if spec.scheduling_gates else POD_PENDING
         status = new if status == _NO_STATUS else replace(status, phase="Pending")
     return pod if spec is pod.spec and status is pod.status else replace(pod, spec=spec, status=status)
-
-
-def _differences(struct: S, other: S) -> dict[str, Any]:
-    """The fields of `other` that are other objects than those of `struct`."""
-    return {
-        name: value
-        for name in struct.__struct_fields__
-        if (value := getattr(other, name)) is not getattr(struct, name)
-    }
 
 
 def _with(struct: S, **fields: Any) -> S:

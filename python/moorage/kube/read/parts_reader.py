@@ -145,6 +145,7 @@ class PartsReader:
         self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
         self._owners = _Shared(tuple[OwnerReference, ...])
         self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
+        self._spec_decoder: msgspec.json.Decoder[PodSpec] = _decoder(PodSpec)
         self._unread = _decoder(unread_type(Raw))
         self._namespaces: dict[str, str] = {}
 
@@ -261,14 +262,19 @@ class PartsReader:
         )
 
     def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
-        """Decode a spec: from the template of an equal one, if there was one."""
+        """Decode a spec; the second of its template makes that, from which the others are filled."""
         text = bytes(spec)
         key, varying = _cut(text)
         if key not in self._specs:
             self._on_spec("Pod", metadata, spec)
-            self._specs.put(key, _template(key, varying))
-        template: _Template | None = self._specs[key]
-        return msgspec.json.decode(text, type=PodSpec) if template is None else template.fill(varying)
+            first = self._spec_decoder.decode(text)
+            self._specs.put(key, (varying, first))
+            return first
+        known: _Template | tuple[Varying, PodSpec] | None = self._specs[key]
+        if known is not None and not isinstance(known, _Template):
+            known = _template(key, *known)
+            self._specs.put(key, known)
+        return self._spec_decoder.decode(text) if known is None else known.fill(varying)
 
 
 def _cut(text: bytes) -> tuple[bytes, Varying]:
@@ -296,15 +302,15 @@ def _insert(key: bytes, varying: Varying) -> bytes:
     return key
 
 
-def _template(key: bytes, varying: Varying) -> _Template | None:
-    """Decode a spec with marks; None if a varying string has another meaning where it is found.
+def _template(key: bytes, varying: Varying, spec: PodSpec) -> _Template | None:
+    """Make a template of the spec of the first pod; None if a varying string has another meaning where it is
+    found.
 
     The template must give what decoding gives, for the strings of the first pod and for other ones.
     """
-    spec = msgspec.json.decode(_insert(key, varying), type=PodSpec)
     name = varying[2][1:-1].decode()
     tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume.name == name])
-    template = _Template(replace(spec, node_name=""), tokens)
+    template = _Template(replace(spec, node_name="") if spec.node_name else spec, tokens)
     node_name, host_name, token = varying
     others = node_name and _OTHERS[0], host_name and _OTHERS[1], token and _OTHERS[2]
     other = msgspec.json.decode(_insert(key, others), type=PodSpec)

@@ -202,7 +202,8 @@ cdef class _FieldRule:
     cdef str encoded
     cdef object omitted, rule
     cdef bint omits_map  # each struct without a map has an empty one of its own
-    cdef dict valid  # texts, and other values by address
+    cdef bint has_maps  # the lists, so that they have no hash
+    cdef dict valid  # texts and lists, and other values by address
 
     def __cinit__(self, names, encoded, omitted, rule):
         self.path = tuple([Field(name) for name in names])
@@ -217,6 +218,12 @@ cdef class _FieldRule:
         if value is self.omitted or (self.omits_map and type(value) is dict and not value):
             return 0
         key = value if type(value) is str else <size_t><PyObject*>value
+        if type(value) is tuple and not self.has_maps:
+            try:
+                hash(value)
+                key = value
+            except TypeError:
+                self.has_maps = True
         if key in self.valid:
             return 0
         try:

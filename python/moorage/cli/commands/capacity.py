@@ -144,7 +144,7 @@ def capacity(  # noqa: PLR0913
         scheduler = setup.make()
         read = read_templates(templates, scheduler.client, cluster, options["validate"], options["namespace"])
         scheduler.change.apply(read.others)
-        place_first(setup, scheduler, options["after_run"])
+        is_run = place_first(setup, scheduler, options["after_run"])
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
         coming, ahead = coming_nodes(options, cluster), list[str]()
@@ -164,6 +164,7 @@ def capacity(  # noqa: PLR0913
         )
         alone = {} if gang else {pod.key: scheduler.ask.capacity(pod).count for pod in others}
     warnings = [*setup.warnings, *ahead, *read.warnings, *template_warnings(scheduler.client)]
+    warnings += setup.unended_drains(scheduler) if is_run else ()
     warnings += template_group_warnings(scheduler, pods, gang)
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []

@@ -395,17 +395,29 @@ class EventColumns(Tabular):
     def _event(self, time: Seconds, verb: Verb, subject: str, argument: Argument | None = None) -> None:
         """Add an event about an object, nodes, or a name, with an argument of its own."""
         change = EVENTS.get(verb.name.lower())
-        if verb is not Verb.MEASURE and change is None:
-            struct, namespace, name = parse_reference(subject)
-            subject = "/".join(part for part in (struct.__name__.lower(), namespace, name) if part)
+        if verb is not Verb.MEASURE and change is None and "/" in subject:
+            subject = self._in_full(subject, verb is Verb.BIND or subject.count("/") > 1)
         number = -1
         if argument is not None:
             number = len(self.arguments)
             self.arguments.append(argument)
         self.add(time, verb, self.subject(subject), number)
 
+    def _in_full(self, reference: str, has_all: bool) -> str:
+        """Return a reference with its kind and namespace, where it has all of it, or means what an event has
+        created; others are looked up when their event happens."""
+        try:
+            struct, namespace, name = parse_reference(reference)
+        except InputError:
+            if has_all:
+                raise
+            return reference
+        whole = "/".join(part for part in (struct.__name__.lower(), namespace, name) if part)
+        return whole if has_all or whole in self._subject_numbers else reference
+
     def delete(self, time: Seconds, reference: str) -> None:
-        """Delete an object, such as ``deploy/web``; one that is gone by then is counted, not an error."""
+        """Delete an object, such as ``deploy/web``; one that is gone by then is counted, not an error. See
+        `ClusterChanges.delete` for references."""
         self._event(time, Verb.DELETE, reference)
 
     def patch(self, time: Seconds, reference: str, patch: dict[str, Any]) -> None:

@@ -203,6 +203,17 @@ def test_taints_labels_and_applied_objects_count_from_their_time() -> None:
     assert history.counts == {"deleted objects were gone": 1}
 
 
+@pytest.mark.parametrize("reference", ["p", "pod/p", "far/p", "pod/far/p"])
+def test_events_name_objects_as_all_verbs_do(reference: str) -> None:
+    timeline = Timeline(Cluster(nodes=[node("a")], pods=[make.pod("far/p", "a")]))
+    timeline.patch(1, reference, {"metadata": {"labels": {"tier": "web"}}})
+    timeline.delete(2, reference)
+    timeline.delete(3, reference)
+    history = mo.replay(timeline)
+    assert pods_of(history)["far/p"][3] == 2
+    assert sum(history.counts.values()) == 1
+
+
 def test_bound_pods_are_noted_as_bound_by_others() -> None:
     cluster = Cluster(nodes=[node("a")], pods=[pod("there", node_name="a"), pod("waits")])
     timeline = Timeline(cluster)

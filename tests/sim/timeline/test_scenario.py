@@ -61,7 +61,7 @@ def test_a_scenario_has_events_of_every_kind(folder: Path) -> None:
         ("CREATE", "node/big-0"),
         ("CREATE", "node/big-1"),
         ("SCALE", "deploy/web"),
-        ("PATCH", "deployment/default/web"),
+        ("PATCH", "deploy/web"),
     ]
 
 

@@ -25,7 +25,7 @@ def test_events_are_in_the_order_of_time_and_then_of_addition() -> None:
     timeline.drain(5, "pool=gpu")
     assert [(e.time, e.verb, e.subject, e.argument) for e in timeline if e.verb is not Verb.CREATE] == [
         (2, Verb.SCALE, "deploy/prod/web", 3),
-        (5, Verb.DELETE, "pod/default/a", None),
+        (5, Verb.DELETE, "pod/a", None),
         (5, Verb.DRAIN, "pool=gpu", None),
     ]
     assert timeline.event(1)[1:3] == (Verb.CREATE, "pod/default/b")
@@ -97,7 +97,7 @@ def test_a_timeline_becomes_a_table_and_events() -> None:
         (lambda t: t.create(-1, POD), "time: must be a number of seconds of at least 0, not -1"),
         (lambda t: t.create(1, POD, "A_b"), 'Pod default/A_b: metadata.name: "A_b" is not a DNS subdomain'),
         (lambda t: t.create(1, Pod(spec=POD.spec)), "Pod: metadata.name: required"),
-        (lambda t: t.delete(1, "thing"), "is not a reference such as"),
+        (lambda t: t.delete(1, "a/b/c/d"), "is not a reference such as"),
         (lambda t: t.add_pods(POD, [1, 2], [1]), "lifetimes: must be as many as there are times"),
         (lambda t: t.add_pods(POD, [1, -2]), "times: must be numbers of seconds of at least 0"),
         (lambda t: Timeline.read(), "give at least one file"),

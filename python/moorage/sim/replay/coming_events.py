@@ -27,6 +27,11 @@ PIECE = 1 << 16
 """Events whose columns are Python lists at a time."""
 
 
+def names_pod(subject: str) -> bool:
+    """Whether a reference has the kind, the namespace and the name of a pod; others are looked up."""
+    return subject.startswith("pod/") and subject.count("/") == 2
+
+
 class EventCursor:
     """Reads a timeline by instant, piece by piece, from an event on and without the recorded bindings.
 
@@ -56,7 +61,7 @@ class EventCursor:
             columns = {name: column[self._kept] for name, column in columns.items()}
         self._columns = columns
         self._plain = np.append(plain, False)  # of argument -1
-        self._is_pod = np.array([name.startswith("pod/") for name in timeline.subjects], np.bool_)
+        self._is_pod = np.array([*map(names_pod, timeline.subjects)], np.bool_)
         self._end = len(columns["time"])
         self._piece = max(256, min(PIECE, self._end // 16))
         self._base, self._stop = at, at

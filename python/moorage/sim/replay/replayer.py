@@ -14,23 +14,24 @@ from msgspec.structs import replace
 from moorage._core.queue.in_flight import keys_of
 from moorage.answers.asked_pods import reason_not_scheduled
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.references import NoSuchObjectError, object_named
 from moorage.cluster.verbs import EVENTS
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler import Eviction, Failure
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError, located
-from moorage.kube import Node, ObjectMeta, Pod
+from moorage.kube import Node, Object, ObjectMeta, Pod
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.refusals import FieldValidation
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import ApiError, NotFoundError, parse_reference
+from moorage.store import ApiError, NotFoundError
 from moorage.store.deletion import timestamp, timestamps
 from moorage.store.informer import HandlerFunctions
 from moorage.store.pod_binding import PodBinder
 
 from ..event_columns import Event, Verb
 from ..timeline import Timeline
-from .coming_events import AHEAD, EventCursor, PodsAhead
+from .coming_events import AHEAD, EventCursor, PodsAhead, names_pod
 from .recorder import End, Recorder
 
 if TYPE_CHECKING:
@@ -467,13 +468,12 @@ class Replayer(Policy):
 
     def _patch(self, subject: str, patch: dict[str, Any]) -> None:
         """Change an object by a merge patch; the fields are checked as those of a file."""
-        struct, namespace, name = parse_reference(subject)
         if "status" in patch:
             raise InputError("a patch does not change the status", path="status")
-        any_of_kind = struct()
-        FieldValidation("strict").check(patch, any_of_kind.kind, any_of_kind.api_version, "", ObjectMeta())
+        obj: Object = object_named(self.store, subject)
+        FieldValidation("strict").check(patch, obj.kind, obj.api_version, "", ObjectMeta())
         with self.store.all_or_nothing():
-            validate(self.store.patch(struct, name, namespace, patch))
+            validate(self.store.patch(type(obj), obj.name, obj.namespace, patch))
 
     def _change(self, verb: Verb, subject: str, argument: Any) -> None:
         """Make a change by the scheduler's method."""
@@ -506,14 +506,19 @@ class Replayer(Policy):
 
     def _delete(self, subject: str) -> None:
         """Delete an object, which may be gone."""
-        struct, namespace, name = parse_reference(subject)
-        if struct is Pod:
-            self._delete_pod(f"{namespace}/{name}")
+        if names_pod(subject):
+            self._delete_pod(subject.removeprefix("pod/"))
             return
         try:
-            self.store.delete(struct, name, namespace)
-        except NotFoundError:
-            self.recorder.counts["deleted objects were gone"] += 1
+            obj: Object = object_named(self.store, subject)
+        except NoSuchObjectError:
+            kind = "pods" if subject.startswith("pod/") else "objects"
+            self.recorder.counts[f"deleted {kind} were gone"] += 1
+            return
+        if isinstance(obj, Pod):
+            self._delete_pod(obj.key)
+        else:
+            self.store.delete(type(obj), obj.name, obj.namespace)
 
     # ---- attempts ------------------------------------------------------------------------------------------
 

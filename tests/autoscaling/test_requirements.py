@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.autoscalers import KnownLabels
-from tests.doors.autoscalers import CORE, RequirementSet, Vocabulary
+from tests.doors.autoscalers import CORE, Vocabulary
 
 VALUES = ("a", "b", "1", "2", "5", "07", "-3")
 WRITTEN = (
@@ -57,7 +57,7 @@ def test_texts_are_those_of_karpenter(operator: str, values: tuple[str, ...], te
     assert str(Vocabulary(CORE).requirement("k", operator, values)) == text
 
 
-def of(vocabulary: Vocabulary, **labels: str) -> RequirementSet:
+def of(vocabulary: Vocabulary, **labels: str) -> Any:
     return vocabulary.of_labels({name.replace("_", "/"): value for name, value in labels.items()})
 
 

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from tests.controllers.persistent_volume.test_end_to_end import Town, late
 from tests.controllers.persistent_volume.test_end_to_end import disk as disk_of
 from tests.doors.compat import DecisionsHandler
-from tests.doors.engine import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE, VolumeBinding
+from tests.doors.engine import VolumeBinding
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, NODES, asking, bound, disk, waiting
 from tests.volume.make import storage_class
+from tests.words import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE
 
 import moorage as mo
 from moorage import Scheduler, default_profile

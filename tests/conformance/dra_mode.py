@@ -12,9 +12,7 @@ from moorage.engine.framework import CycleState, NotFoundError, Status, StatusEr
 from moorage.kube import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
 from moorage.store import ApiError, ObjectStore
 from tests.doors.engine import (
-    DeviceCycleState,
     DynamicResources,
-    Engine,
     Started,
     binding_cycle,
     prepare_for_binding_cycle,
@@ -126,7 +124,7 @@ class DraWorld(World):
         self.given_shares: set[str] = set()
         super().__init__(objects, wait=lambda seconds: None, **settings)  # no controller of claims
         self.recording = RecordingClient(self)
-        self.engine: Engine | None = None
+        self.engine: Any | None = None
         for engine in self.scheduler.engines.values():
             engine.handle.now = lambda: NOW + self.scheduler.handle.clock()
             for plugin in engine.profile.plugins:
@@ -366,7 +364,7 @@ class DraCycle:
     def allocations(self, feasible: list[str]) -> Json:
         """Of each feasible node the devices of each claim that was to be allocated."""
         try:
-            found: DeviceCycleState = self.state.read(STATE)
+            found: Any = self.state.read(STATE)
         except NotFoundError:
             return {}
         return {

@@ -15,7 +15,8 @@ from moorage.kube import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.kube.releases import DEFAULT, dependents_off, release_named
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import find_object
-from tests.doors.engine import BIND_COMPLETED, Engine, Rotation, VolumeBinding, sources_of, with_annotations
+from tests.doors.engine import Rotation, VolumeBinding, sources_of, with_annotations
+from tests.words import BIND_COMPLETED
 
 from .vectors import MalformedError
 
@@ -45,7 +46,7 @@ not the caches of the volume binder. In v1.34.4 itself informers fill these cach
 class FromTheTop(Rotation):
     """Each run of equal pods begins its searches at the first node, as mode full has it."""
 
-    def take(self, engine: Engine) -> Engine:
+    def take(self, engine: Any) -> Any:
         super().take(engine).placer.decider.start = 0
         return engine
 

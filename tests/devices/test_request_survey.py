@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
-from tests.doors.answers import DeviceSurvey, RequestSurvey
+from tests.doors.answers import DeviceSurvey
 from tests.doors.engine import AllocatedDevices, ClaimRequests, Features
 
 from moorage import Quantity
@@ -50,14 +50,14 @@ def survey(
     of: Any = GPU,
     features: Features = FEATURES,
     taken: AllocatedDevices | None = None,
-) -> RequestSurvey:
+) -> Any:
     requests = ClaimRequests.of(asked)
     allocated = in_use(held) if taken is None else taken
     one = DeviceSurvey(DeviceSlices(slices, features), features, allocated, SelectorCache(), held)
     return one.request([NODE], requests.alternatives[0][0], of, requests.constraints)
 
 
-def counts(found: RequestSurvey) -> dict[str, int]:
+def counts(found: Any) -> dict[str, int]:
     return {step.kind: step.devices for step in found.steps}
 
 

@@ -30,7 +30,6 @@ from moorage.answers.explain.probe import Probe as Probe
 
 # How many devices each rule of a request leaves, without a pod.
 from moorage.answers.explain.request_survey import DeviceSurvey as DeviceSurvey
-from moorage.answers.explain.request_survey import RequestSurvey as RequestSurvey
 
 # A limit of the search is lowered to what a test can reach.
 from moorage.answers.explain.rules import devices as devices
@@ -80,7 +79,6 @@ from moorage.answers.runs.gate import judge as judge
 
 # Templates as options give them, for questions that have to agree.
 from moorage.answers.runs.pod_templates import read_templates as read_templates
-from moorage.answers.runs.simulation import Simulation as Simulation
 
 # Outcomes as values, compared with records of a control plane.
 from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup

@@ -10,12 +10,10 @@ from moorage._core.provision.domain_counts import TopologyCounts as TopologyCoun
 from moorage._core.provision.host_table import HostTable as HostTable
 
 # The algebra of requirements, compared with sets of values.
-from moorage._core.provision.label_requirements import RequirementSet as RequirementSet
 from moorage._core.provision.label_requirements import Vocabulary as Vocabulary
 
 # A loop by itself: what vectors give it, and what they compare.
 from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
-from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import LoopDecision as LoopDecision
 
 # Expanders choose among options that are made one by one.
 from moorage.autoscalers.cluster_autoscaler.expanders import Option as Option
@@ -38,7 +36,6 @@ from moorage.autoscalers.cluster_autoscaler.group_states import NodeTemplate as 
 # Pods in turns, compared with the way one by one, which is forced.
 from moorage.autoscalers.cluster_autoscaler.node_snapshot import NodeSnapshot as NodeSnapshot
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as place_pods
-from moorage.autoscalers.cluster_autoscaler.scale_up_pass import ScaleUpResult as ScaleUpResult
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
 from moorage.autoscalers.group_settings import checked_groups as checked_groups
@@ -58,19 +55,12 @@ from moorage.autoscalers.karpenter.disrupt import VALIDATION_DELAY as VALIDATION
 
 # Each method by itself, as vectors ask for it.
 from moorage.autoscalers.karpenter.disrupt import DisruptionPass as DisruptionPass
-from moorage.autoscalers.karpenter.disrupt import MethodResult as MethodResult
 
 # Times of cron schedules, for schedules that never come.
 from moorage.autoscalers.karpenter.disruption_candidates import next_hit as next_hit
 
-# A command of a method, for annotations of the players of vectors.
-from moorage.autoscalers.karpenter.disruption_moves import Command as Command
-
 # Simulations that are left out, which has to change nothing.
 from moorage.autoscalers.karpenter.disruption_moves import Simulations as Simulations
-
-# What vectors compare of a pass, and of a loop.
-from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim as FinishedClaim
 
 # Go's sort, compared with recorded orders.
 from moorage.autoscalers.karpenter.pod_shape import go_sorted as go_sorted
@@ -79,7 +69,6 @@ from moorage.autoscalers.karpenter.provisioning import provision as provision
 from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
-from moorage.autoscalers.karpenter.type_columns import KnownType as KnownType
 from moorage.autoscalers.karpenter.type_columns import known_type as known_type
 
 # Facts and changes as values: each change is made, to see that it helps.
@@ -95,7 +84,6 @@ from moorage.autoscalers.providers.aws.ec2_answers import catalogue as catalogue
 from moorage.autoscalers.providers.aws.ec2_answers import price_list as price_list
 from moorage.autoscalers.providers.aws.ec2_instance_types import Market as Market
 from moorage.autoscalers.providers.aws.ec2_instance_types import instance_types as instance_types
-from moorage.autoscalers.providers.aws.fleet import Fleet as Fleet
 from moorage.autoscalers.providers.aws.fleet import fleet as fleet
 from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions

@@ -13,7 +13,6 @@ from moorage.cli.asked_twin import AskedTwin as AskedTwin
 from moorage.cli.asked_twin import StandingAnswers as StandingAnswers
 
 # A twin without a server of its own.
-from moorage.cli.asked_twin import TwinAnswer as TwinAnswer
 from moorage.cli.asked_twin import read_questions as read_questions
 
 # The steps of the tour, whose commands are repeated.
@@ -56,7 +55,6 @@ from moorage.cli.pull_request import main as main
 
 # Questions by themselves, of any parameters: each is a command or a refusal.
 from moorage.cli.questions import ASKED as ASKED
-from moorage.cli.questions import TwinQuestion as TwinQuestion
 from moorage.cli.questions import command_of as command_of
 from moorage.cli.questions import named_questions as named_questions
 from moorage.cli.questions import parameters_of as parameters_of

@@ -26,10 +26,8 @@ from moorage.controllers.volume_plugins import DeletableVolumePlugin as Deletabl
 from moorage.controllers.volume_plugins import InMemoryProvisioner as InMemoryProvisioner
 
 # Operations and volumes in memory: tables of upstream's tests, locks, and threads that fail.
-from moorage.controllers.volume_plugins import InMemoryVolume as InMemoryVolume
 from moorage.controllers.volume_plugins import ProvisionableVolumePlugin as ProvisionableVolumePlugin
 from moorage.controllers.volume_plugins import RecyclableVolumePlugin as RecyclableVolumePlugin
-from moorage.controllers.volume_plugins import RecycleEventRecorder as RecycleEventRecorder
 from moorage.controllers.volume_plugins import VolumeInUseError as VolumeInUseError
 from moorage.controllers.volume_plugins import VolumeOptions as VolumeOptions
 from moorage.controllers.volume_plugins import VolumePlugin as VolumePlugin

@@ -123,7 +123,6 @@ from moorage._core.preempt.bound_pods import selected as selected
 from moorage._core.preempt.dry_runs import NO_VICTIMS as NO_VICTIMS
 
 # Dry runs, compared with a twin that looks at objects.
-from moorage._core.preempt.dry_runs import DryRun as DryRun
 from moorage._core.preempt.dry_runs import DryRuns as DryRuns
 
 # Orders, compared with upstream's and with Go's sort.
@@ -134,7 +133,6 @@ from moorage._core.preempt.importance import start_time as start_time
 from moorage._core.preempt.lower_units import LowerUnits as LowerUnits
 
 # Runs of preemptors, compared with a twin without memory.
-from moorage._core.preempt.preemptor import Evictions as Evictions
 from moorage._core.preempt.preemptor import Preemptor as Preemptor
 
 # Parts of the queue, compared with lists that are searched; a limit is lowered.
@@ -197,7 +195,6 @@ from moorage.engine.devices.claim_requests import ClaimRequests as ClaimRequests
 # What each gate about devices switches off.
 from moorage.engine.devices.claim_requests import Features as Features
 from moorage.engine.devices.claim_requests import PoolsInvalidError as PoolsInvalidError
-from moorage.engine.devices.claim_requests import PreparedRequest as PreparedRequest
 from moorage.engine.devices.claim_requests import SearchTimeoutError as SearchTimeoutError
 from moorage.engine.devices.claim_requests import SelectorError as SelectorError
 from moorage.engine.devices.claim_writer import POD_RETRIES as POD_RETRIES
@@ -223,9 +220,6 @@ from moorage.engine.devices.device_properties import possible_amounts as possibl
 from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value
-
-# What a pod was given in a cycle, which vectors compare.
-from moorage.engine.devices.device_state import DeviceCycleState as DeviceCycleState
 
 # Counts of devices, compared with a recomputation.
 from moorage.engine.devices.extended_resources import DeviceCounts as DeviceCounts
@@ -271,7 +265,6 @@ from moorage.engine.framework.configuration.types import ARGS as ARGS
 # Events by which tests move pods, and hints that are called once for a class.
 from moorage.engine.framework.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.engine.framework.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
-from moorage.engine.framework.events import COMPOSITE_POD_GROUP as COMPOSITE_POD_GROUP
 from moorage.engine.framework.events import NODE_ADD as NODE_ADD
 from moorage.engine.framework.events import NODE_DELETE as NODE_DELETE
 from moorage.engine.framework.events import PodEvents as PodEvents
@@ -302,7 +295,6 @@ from moorage.engine.framework.handle import AlikeEvents as AlikeEvents
 from moorage.engine.framework.handle import EventRecorder as EventRecorder
 
 # Extenders that tests write, and the victims that they are told.
-from moorage.engine.framework.handle import Extender as Extender
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
 from moorage.engine.framework.handle import Victims as Victims
 
@@ -325,9 +317,6 @@ from moorage.engine.framework.out_of_tree_plugins import include_dir as include_
 # Profiles that are refused, with their texts.
 from moorage.engine.framework.plugin_registry import check_profiles as check_profiles
 from moorage.engine.framework.plugin_registry import make_profiles as make_profiles
-
-# The type of what is decided about, for a twin.
-from moorage.engine.framework.run_plugins import Target as Target
 
 # The bridge to plugins outside the core, node by node.
 from moorage.engine.framework.search_calls import SearchCalls as SearchCalls
@@ -381,7 +370,6 @@ from moorage.engine.preemption.actuation import make_room as make_room
 from moorage.engine.preemption.default_preemption import random_offset as random_offset
 from moorage.engine.preemption.dry_run import CRITERIA as CRITERIA
 from moorage.engine.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
-from moorage.engine.preemption.evaluator import FoundCandidates as FoundCandidates
 from moorage.engine.preemption.evaluator import call_extenders as call_extenders
 from moorage.engine.preemption.eviction_units import Unit as Unit
 from moorage.engine.preemption.eviction_units import groups_of as groups_of
@@ -420,9 +408,6 @@ from moorage.engine.scheduler.cycle.cycle import schedule_pod as schedule_pod
 from moorage.engine.scheduler.cycle.diagnosis import Rejectors as Rejectors
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
 
-# The engine of a profile: replaced by twins, and called without the queue.
-from moorage.engine.scheduler.cycle.engine import Engine as Engine
-
 # Which engine has its turn, as vectors say it.
 from moorage.engine.scheduler.cycle.engine import Rotation as Rotation
 
@@ -447,10 +432,8 @@ from moorage.engine.scheduler.group_batch import GroupBatch as GroupBatch
 # What is remembered of placements, and what makes it void.
 from moorage.engine.scheduler.group_members import MOST_CHAINS as MOST_CHAINS
 from moorage.engine.scheduler.group_members import MOST_PLACEMENTS as MOST_PLACEMENTS
-from moorage.engine.scheduler.group_members import Chain as Chain
 
 # One group is placed without the queue, and compared with cycles of single pods.
-from moorage.engine.scheduler.group_members import Members as Members
 from moorage.engine.scheduler.group_members import PlacementMemory as PlacementMemory
 
 # Single steps of a run, interrupted or compared with twins.
@@ -475,7 +458,6 @@ from moorage.engine.scheduler.schedule_pods import schedule_one as schedule_one
 from moorage.engine.scheduler.scheduler_metrics import SAMPLED as SAMPLED
 
 # Buckets of metrics, compared with upstream's; a type for annotations.
-from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
 
 # Metrics go to a registry of the test.
@@ -483,13 +465,6 @@ from moorage.engine.volume import metrics as metrics
 
 # Which nodes volumes reach, all at once and one by one.
 from moorage.engine.volume import volume_topology as volume_topology
-
-# Upstream's annotations, of which tables are made.
-from moorage.engine.volume.claims import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
-from moorage.engine.volume.claims import BIND_COMPLETED as BIND_COMPLETED
-from moorage.engine.volume.claims import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
-from moorage.engine.volume.claims import MIGRATED_PLUGINS as MIGRATED_PLUGINS
-from moorage.engine.volume.claims import SELECTED_NODE as SELECTED_NODE
 
 # Matching of claims and volumes, with upstream's tables, and by a search through all volumes.
 from moorage.engine.volume.claims import ClaimMatcher as ClaimMatcher
@@ -518,13 +493,6 @@ from moorage.engine.volume.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOL
 from moorage.engine.volume.metrics import (
     register_volume_scheduling_metrics as register_volume_scheduling_metrics,
 )
-
-# Upstream's reasons, which tables of two binders share.
-from moorage.engine.volume.volume_binder import BIND_CONFLICT as BIND_CONFLICT
-from moorage.engine.volume.volume_binder import NODE_CONFLICT as NODE_CONFLICT
-from moorage.engine.volume.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
-from moorage.engine.volume.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
-from moorage.engine.volume.volume_binder import VOLUME_MISSING as VOLUME_MISSING
 
 # The tables of csi-translation-lib, plugin by plugin.
 from moorage.engine.volume.volume_topology import MIGRATED as MIGRATED

@@ -3,14 +3,9 @@
 # How tolerations are merged, one by one.
 # Patches of JSON values, one by one; their calls are counted.
 # Kinds, annotations and rules of Gödel, with which the tests of BinderCache are made.
-from moorage.compat.godel import ASSUMED_NODE as ASSUMED_NODE
 from moorage.compat.godel import CNR as CNR
 
 # Annotations and rules of Gödel's reservations.
-from moorage.compat.godel import MATCHED_PLACEHOLDER as MATCHED_PLACEHOLDER
-from moorage.compat.godel import RESERVATION as RESERVATION
-from moorage.compat.godel import RESERVATION_INDEX as RESERVATION_INDEX
-from moorage.compat.godel import RESOURCE_TYPE as RESOURCE_TYPE
 from moorage.compat.godel import CNRStatus as CNRStatus
 from moorage.compat.godel import CurrentOwners as CurrentOwners
 from moorage.compat.godel import Movement as Movement
@@ -118,7 +113,6 @@ from moorage.kube.edit import anonymize as anonymize
 
 # Rules of manifests, field by field.
 from moorage.kube.field_errors import Fault as Fault
-from moorage.kube.field_errors import Json as Json
 from moorage.kube.field_errors import forbidden as forbidden
 from moorage.kube.field_errors import invalid as invalid
 from moorage.kube.field_errors import part as part
@@ -148,9 +142,6 @@ from moorage.kube.model.meta import plural_of as plural_of
 from moorage.kube.model.meta import resource as resource
 from moorage.kube.model.meta import whole_number as whole_number
 from moorage.kube.model.meta import with_condition as with_condition
-
-# The annotation of Gödel's groups.
-from moorage.kube.model.pod_group import GROUP_ANNOTATION as GROUP_ANNOTATION
 
 # A status that is not there.
 from moorage.kube.model.policy import NO_STATUS as NO_STATUS
@@ -188,7 +179,6 @@ from moorage.kube.releases.behaviours import MOST_TOGETHER as MOST_TOGETHER
 
 # Causes that runs find which tests make up.
 from moorage.kube.releases.behaviours import Cause as Cause
-from moorage.kube.releases.behaviours import Run as Run
 
 # The tables of releases and gates, gone through, and written to pages.
 from moorage.kube.releases.behaviours import described as described
@@ -200,7 +190,6 @@ from moorage.kube.releases.feature_gates import OF_NO_INTEREST as OF_NO_INTEREST
 from moorage.kube.releases.feature_gates import OF_OTHERS as OF_OTHERS
 from moorage.kube.releases.feature_gates import OF_THE_SCHEDULER as OF_THE_SCHEDULER
 from moorage.kube.releases.feature_gates import Effect as Effect
-from moorage.kube.releases.feature_gates import Gate as Gate
 from moorage.kube.releases.feature_gates import Stage as Stage
 from moorage.kube.releases.feature_gates import settable as settable
 from moorage.kube.releases.release import _table as _table

@@ -18,9 +18,6 @@ from moorage.live.client.connection import STREAM_TIMEOUT as STREAM_TIMEOUT
 # Sessions that are closed or fail, and how long they are kept.
 from moorage.live.client.connection import HttpSessions as HttpSessions
 
-# Timeouts, methods, and what credentials come to.
-from moorage.live.client.connection import Method as Method
-
 # Limits by a clock that a test moves; watches that are cut, and begun again.
 from moorage.live.client.connection import RateLimit as RateLimit
 from moorage.live.client.connection import Session as Session
@@ -69,9 +66,7 @@ from moorage.live.live_scheduler import LiveScheduler as LiveScheduler
 from moorage.live.shares import Limits as Limits
 from moorage.live.shares import Shares as Shares
 from moorage.live.twin_server import QUESTIONS as QUESTIONS
-from moorage.live.twin_server import Answer as twin_server_Answer
 from moorage.live.twin_server import Forks as Forks
-from moorage.live.twin_server import Output as Output
 from moorage.live.twin_server import Template as Template
 from moorage.live.twin_server import TwinRefusalError as TwinRefusalError
 from moorage.live.twin_server import TwinServer as TwinServer
@@ -79,7 +74,6 @@ from moorage.live.twin_server import TwinServer as TwinServer
 # Servers without a scheduler, and paths that deploy/ has to know.
 from moorage.live.web_server import HEALTH as HEALTH
 from moorage.live.web_server import Reply as Reply
-from moorage.live.web_server import WebServer as WebServer
 
 # Limits that tests have to pass, and checks by a clock that a test moves.
 from moorage.live.writer import MAX_TRIES as MAX_TRIES
@@ -88,6 +82,3 @@ from moorage.live.writer import MAX_TRIES as MAX_TRIES
 from moorage.live.writer import THREADS as THREADS
 from moorage.live.writer import EventBroadcaster as EventBroadcaster
 from moorage.live.writer import Writer as Writer
-
-# Two names of the room are the same.
-__all__ = ["twin_server_Answer"]

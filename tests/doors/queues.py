@@ -5,8 +5,6 @@ from moorage.queues.jobs.job_workloads import JobWorkloads as JobWorkloads
 from moorage.queues.jobs.job_workloads import workload_name as workload_name
 
 # Quotas in trees, compared with their twin.
-from moorage.queues.quota import Node as Node
-from moorage.queues.quota import Undo as Undo
 from moorage.queues.quota import undo as undo
 from moorage.queues.snapshot import QueueSnapshot as QueueSnapshot
 

@@ -6,7 +6,6 @@ from moorage.sim.event_columns import AutoscalerSpec as AutoscalerSpec
 from moorage.sim.event_columns import KarpenterTimes as KarpenterTimes
 from moorage.sim.event_columns import checked as checked
 from moorage.sim.event_columns import spec_value as spec_value
-from moorage.sim.gpu_policies import RESOURCE as RESOURCE
 
 # The keys of shares, and arrays of typical pods.
 from moorage.sim.gpu_policies import GpuShare as GpuShare

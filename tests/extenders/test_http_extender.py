@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from tests.doors.engine import (
     MAX_RESPONSE_PER_NODE,
-    Extender,
     HTTPExtender,
     KubeSchedulerConfiguration,
     build_extenders,
@@ -63,7 +62,7 @@ def failure(ask: Callable[..., Any], *arguments: Any) -> str:
 
 
 def test_an_extender_says_what_it_is_asked_for() -> None:
-    one: Extender = extender("http://x/", weight=5, ignorable=True)
+    one: Any = extender("http://x/", weight=5, ignorable=True)
     assert (one.name, one.weight, one.is_ignorable) == ("http://x/", 5, True)
     assert (one.is_filter, one.is_prioritizer, one.is_binder, one.supports_preemption) == (True,) * 4
     (config,) = build_extenders(configured({"urlPrefix": "http://x"}))

@@ -33,12 +33,13 @@ from moorage.kube import (
 from moorage.sim.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from moorage.sim.scheduling_policies import policies
 from tests.doors.engine import bound
-from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes
+from tests.doors.sim import AutoscalerSpec, KarpenterTimes
 from tests.house.source import ROOT
 from tests.make import node, port
 from tests.make import pod as pod_of
 from tests.sim.policies.test_gpu_share import configuration
 from tests.volume.make import uses
+from tests.words import RESOURCE
 
 CPU_AND_PODS = ("cpu", "pods")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from moorage.kube.releases import RELEASES, gates_of
-from tests.doors.kube import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER, Effect, Gate, Stage
+from tests.doors.kube import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER, Effect, Stage
 
 HEAD = """# Feature gates
 
@@ -64,7 +65,7 @@ def _scheduler_gates() -> list[str]:
     return sorted(name for name, (effect, _) in OF_THE_SCHEDULER.items() if effect is not Effect.NONE)
 
 
-def _by_release(name: str) -> Mapping[str, Gate | None]:
+def _by_release(name: str) -> Mapping[str, Any | None]:
     return {version: gates_of(release).get(name) for version, release in RELEASES.items()}
 
 
@@ -81,7 +82,7 @@ def _table(names: list[str]) -> Iterator[str]:
         yield f"| **{name}**<br>{rule} | {' | '.join(map(_cell, gates.values()))} |\n"
 
 
-def _cell(gate: Gate | None) -> str:
+def _cell(gate: Any | None) -> str:
     if gate is None:
         return "-"
     stage = {

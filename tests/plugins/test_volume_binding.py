@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import UNBOUND_IMMEDIATE
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import (
     LATE,
@@ -23,6 +22,7 @@ from tests.plugins.volume_binding_kit import (
 )
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
+from tests.words import UNBOUND_IMMEDIATE
 
 from moorage.engine.framework import Code, CycleState
 from moorage.kube import Object, OwnerReference, PersistentVolumeClaim, PersistentVolumeClaimStatus

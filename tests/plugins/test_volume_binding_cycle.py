@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE
 from tests.make import pod
 from tests.plugins.volume_binding_kit import (
     LATE,
@@ -19,6 +18,7 @@ from tests.plugins.volume_binding_kit import (
     unresolvable,
     waiting,
 )
+from tests.words import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE
 
 from moorage import Scheduler
 from moorage.engine.framework import Code, CycleState, Status

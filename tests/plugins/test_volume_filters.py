@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import BIND_COMPLETED, MIGRATED_PLUGINS, TOPOLOGY_LABELS, SearchCalls
+from tests.doors.engine import TOPOLOGY_LABELS, SearchCalls
 from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
+from tests.words import BIND_COMPLETED, MIGRATED_PLUGINS
 
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, CycleState, FilterPlugin, Framework, Status

@@ -6,10 +6,11 @@ from collections.abc import Generator
 from typing import Any
 
 from msgspec.structs import replace
-from tests.doors.engine import BIND_COMPLETED, SELECTED_NODE, VolumeBinding, take_all
+from tests.doors.engine import VolumeBinding, take_all
 from tests.make import node, pod
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
+from tests.words import BIND_COMPLETED, SELECTED_NODE
 
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, CycleState, FilterPlugin, Status

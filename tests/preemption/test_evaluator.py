@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.doors.engine import (
-    Extender,
-    Victims,
-    call_extenders,
-    random_offset,
-    schedule_one,
-)
+from tests.doors.engine import Victims, call_extenders, random_offset, schedule_one
 from tests.framework.make import make
 from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
@@ -101,7 +95,7 @@ BOTH = [Candidate("a", A), Candidate("b", B)]
 
 
 def left(*extenders: Asked) -> Any:
-    checked: list[Extender] = list(extenders)
+    checked: list[Any] = list(extenders)
     found, failed = call_extenders(checked, preemptor(), BOTH)
     return [one.name for one in found] if failed is None else failed.message()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.structs import replace
-from tests.doors.engine import FoundCandidates
 from tests.make import node, pod
 
 from moorage import Scheduler
@@ -79,13 +78,13 @@ def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[s
     return engine.handle.preempt_handle(), state, engine.diagnose(state.target, state.shape, ran)[1]()
 
 
-def find(one: Scheduler, asked: Pod, **how: Any) -> FoundCandidates:
+def find(one: Scheduler, asked: Pod, **how: Any) -> Any:
     """The candidates for a pod."""
     handle, state, statuses = cycle(one, asked)
     return Evaluator(handle, **how).find_candidates(state, asked, statuses)
 
 
-def victims(found: FoundCandidates) -> dict[str, list[str]]:
+def victims(found: Any) -> dict[str, list[str]]:
     """Node to the names of the victims there, by candidate in order."""
     return {one.name: [victim.name for victim in one.victims.pods] for one in found.candidates}
 

@@ -22,10 +22,10 @@ from tests.doors.engine import (
     queue_if,
     unschedulable_pods,
 )
-from tests.doors.kube import GROUP_ANNOTATION
 from tests.make import node, pod
 from tests.queue.make import Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
+from tests.words import GROUP_ANNOTATION
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
 REJECTORS = ("Nodes", "Pods", "Labels", "Alike", "Wanted", "Named", "Never")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ from moorage.kube import (
     ResourceGroup,
 )
 from moorage.queues import Settings
-from tests.doors.queues import Node, QueueSnapshot, Undo, undo
+from tests.doors.queues import QueueSnapshot, undo
 
 KEY = ("f", "pods")
 LIMIT = st.none() | st.integers(0, 8)
@@ -56,26 +58,26 @@ class Twin:
     """What each node has and uses, from the quotas and the usage of the queues alone."""
 
     def __init__(self, snapshot: QueueSnapshot) -> None:
-        self._nodes: list[Node] = [*snapshot.queues.values(), *snapshot.cohorts.values()]
+        self._nodes: list[Any] = [*snapshot.queues.values(), *snapshot.cohorts.values()]
 
-    def children(self, node: Node) -> list[Node]:
+    def children(self, node: Any) -> list[Any]:
         return [each for each in self._nodes if each.parent is node]
 
-    def quota(self, node: Node) -> int:
+    def quota(self, node: Any) -> int:
         return node.cell(KEY).nominal + sum(
             self.quota(each) - self.local(each) for each in self.children(node)
         )
 
-    def local(self, node: Node) -> int:
+    def local(self, node: Any) -> int:
         lending = node.cell(KEY).lending
         return 0 if lending is None else max(0, self.quota(node) - lending)
 
-    def usage(self, node: Node, used: dict[str, int]) -> int:
+    def usage(self, node: Any, used: dict[str, int]) -> int:
         if node.name in used:
             return used[node.name]
         return sum(max(0, self.usage(each, used) - self.local(each)) for each in self.children(node))
 
-    def available(self, node: Node, used: dict[str, int]) -> int:
+    def available(self, node: Any, used: dict[str, int]) -> int:
         quota, usage, local = self.quota(node), self.usage(node, used), self.local(node)
         if node.parent is None:
             return quota - usage
@@ -130,14 +132,14 @@ def test_undoing_restores_every_cell(
     queues = list(snapshot.queues.values())
     nodes = [*queues, *snapshot.cohorts.values()]
 
-    def change(changes: list[tuple[int, int, bool]], record: Undo) -> None:
+    def change(changes: list[tuple[int, int, bool]], record: Any) -> None:
         for at, value, adds in changes:
             cell = queues[at % len(queues)].cell(KEY)
             cell.add(value, record) if adds else cell.remove(value, record)
 
     change(first, [])
     before = [node.cell(KEY).usage for node in nodes]
-    record: Undo = []
+    record: Any = []
     change(then, record)
     undo(record)
     assert [node.cell(KEY).usage for node in nodes] == before

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import pytest
-from tests.doors.kube import MOST_TOGETHER, Cause, Run, find_causes
+from tests.doors.kube import MOST_TOGETHER, Cause, find_causes
 
 NAMES = tuple("abcdefgh")
 
 
-def world(rules: Mapping[str, Callable[[frozenset[str]], str]]) -> tuple[list[frozenset[str]], Run]:
+def world(rules: Mapping[str, Callable[[frozenset[str]], str]]) -> tuple[list[frozenset[str]], Any]:
     """A run that notes its switches and returns what each rule makes of them."""
     tried: list[frozenset[str]] = []
 

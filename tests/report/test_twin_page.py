@@ -18,7 +18,6 @@ from tests.cli.options.test_cluster_options import server
 from tests.cli.twin.test_asked_twin import cluster
 from tests.doors.cli import AskedTwin, page_files
 from tests.doors.live import DelegatedAuthorization, FollowedCluster, Reply, TwinServer
-from tests.doors.live import twin_server_Answer as Answer
 from tests.house.source import ROOT
 from tests.serve.test_secure_server import connection, review
 from tests.store.api.wire_server import WireServer
@@ -128,7 +127,7 @@ def serve(browser: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     with ExitStack() as stack:
 
         def make(
-            *files: str, answer: Answer | None = None, cluster: FollowedCluster | None = None, **more: Any
+            *files: str, answer: Any | None = None, cluster: FollowedCluster | None = None, **more: Any
         ) -> Twin:
             if answer is None:
                 asked = AskedTwin(cluster, files)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import Histogram
 from prometheus_client.parser import text_string_to_metric_families
-from tests.doors.engine import SAMPLED, SchedulerMetrics, exponential_buckets, scheduler_metrics
+from tests.doors.engine import SAMPLED, exponential_buckets, scheduler_metrics
 from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
@@ -31,7 +31,7 @@ BUCKETS = {
 }
 
 
-def samples(metrics: SchedulerMetrics) -> dict[tuple[str, ...], float]:
+def samples(metrics: Any) -> dict[tuple[str, ...], float]:
     """Values by name without ``scheduler_``, and label values in the order of their names; no buckets."""
     return {
         (one.name.removeprefix("scheduler_"), *(value for _, value in sorted(one.labels.items()))): one.value
@@ -41,7 +41,7 @@ def samples(metrics: SchedulerMetrics) -> dict[tuple[str, ...], float]:
     }
 
 
-def of(metrics: SchedulerMetrics, name: str) -> dict[tuple[str, ...], float]:
+def of(metrics: Any, name: str) -> dict[tuple[str, ...], float]:
     """The values of one metric by label values."""
     return {key[1:]: value for key, value in samples(metrics).items() if key[0] == name}
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import pytest
@@ -23,7 +23,6 @@ from tests.doors.live import (
     Reply,
     SecureServer,
     TwinServer,
-    WebServer,
 )
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import LIMIT, eventually
@@ -36,7 +35,7 @@ QUESTION = b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"
 class Target(NamedTuple):
     """A server, a path that everybody may get, and the status of the answer there."""
 
-    server: WebServer
+    server: Any
     path: bytes
     status: int
     context: ssl.SSLContext | None = None
@@ -88,7 +87,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Targ
     extender = ExtenderServer(("127.0.0.1", 0), lambda verb, body: (200, body), max_body=1000)
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), bytes, {})
     tools = McpServer(("127.0.0.1", 0), lambda path, query, body: Reply(200, body))
-    servers: tuple[WebServer, ...] = (twin, extender, secure, tools)
+    servers: tuple[Any, ...] = (twin, extender, secure, tools)
     for server in servers:
         server.linger = 0.05
     yield {

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.engine import (
     MIGRATED,
-    MIGRATED_PLUGINS,
     driver_and_handle,
     in_tree_plugin,
     inline_driver_and_handle,
@@ -17,6 +16,7 @@ from tests.doors.engine import (
     required_affinity,
 )
 from tests.volume.make import uses
+from tests.words import MIGRATED_PLUGINS
 
 from moorage.engine.volume import VolumeError
 from moorage.kube import (

@@ -12,15 +12,7 @@ from moorage.kube import Node, Pod, decode_object
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
 from tests.conformance.world import World
-from tests.doors.autoscalers import (
-    ClusterAutoscaler,
-    Flags,
-    Instance,
-    LoopDecision,
-    PodPrices,
-    ScaledGroup,
-    ScaleUpResult,
-)
+from tests.doors.autoscalers import ClusterAutoscaler, Flags, Instance, PodPrices, ScaledGroup
 from tests.doors.kube import seconds
 
 Json = dict[str, Any]
@@ -136,7 +128,7 @@ class Names:
     def counts(self, pods: Iterable[Pod]) -> dict[str, int]:
         return dict(Counter(self._classes.get(pod.key, pod.key) for pod in pods))
 
-    def up(self, made: ScaleUpResult) -> Json:
+    def up(self, made: Any) -> Json:
         remain: Json = {}
         templates = {name: self.template(one) for name, one in made.templates.items()}
         searched = made.result in SEARCHED
@@ -174,7 +166,7 @@ class Names:
         found["pods"] = sorted(owner_of(pod) for pod in made.pods)
         return found | ({"taints": taints} if taints else {})
 
-    def down(self, made: LoopDecision) -> Json:
+    def down(self, made: Any) -> Json:
         down = made.down
         found: Json = {
             "result": down.result,

@@ -20,7 +20,7 @@ from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.kube import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
-from tests.doors.answers import Simulation, SimulationSetup, judge
+from tests.doors.answers import SimulationSetup, judge
 from tests.doors.cluster import BY_NAME, RequestedChange
 
 from .cluster_record import (
@@ -283,7 +283,7 @@ def _check(arguments: list[str]) -> tuple[Json, int]:
     return json.loads(out.read()), code
 
 
-def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
+def _made(done: Any, record: Json) -> dict[Key, Pods]:
     """The pods of each workload after the run."""
     bound = bound_pods(record)
     found: dict[Key, Pods] = defaultdict(Pods)

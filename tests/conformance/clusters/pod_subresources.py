@@ -11,7 +11,6 @@ from typing import Any
 from tests.doors.kube import (
     OF_NEW_PODS,
     Fault,
-    Json,
     forbidden,
     invalid,
     manifest_causes,
@@ -20,6 +19,7 @@ from tests.doors.kube import (
     quality_of_service,
     with_version_defaults,
 )
+from tests.make import Json
 
 _LISTS = ("containers", "initContainers")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tests.doors.autoscalers import METHODS, Catalogue, Command, DisruptionPass, MethodResult
+from tests.doors.autoscalers import METHODS, Catalogue, DisruptionPass
 
 from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
 
@@ -26,7 +26,7 @@ def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Jso
     return {"name": scenario["name"], "methods": methods, "first": first}
 
 
-def shown(result: MethodResult, scenario: Json, seed: int = 0) -> Json:
+def shown(result: Any, scenario: Json, seed: int = 0) -> Json:
     """What a method comes to, in the form of vectors."""
     error = {"error": result.error} if result.error else {}
     return error | {
@@ -46,7 +46,7 @@ def shown(result: MethodResult, scenario: Json, seed: int = 0) -> Json:
     }
 
 
-def command(made: Command, scenario: Json, seed: int) -> Json:
+def command(made: Any, scenario: Json, seed: int) -> Json:
     """A command, with what the fake provider would launch; each method begins with all reservations."""
     provider: FakeProvider = KarpenterWorld.of(scenario, seed).provider
     replacements = []

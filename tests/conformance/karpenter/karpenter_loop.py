@@ -17,7 +17,6 @@ from tests.doors.autoscalers import (
     CORE,
     VALIDATION_DELAY,
     Catalogue,
-    Command,
     DisruptionPass,
     Vocabulary,
     is_reschedulable,
@@ -116,7 +115,7 @@ class _Loop:
                 return True
         return False
 
-    def apply(self, world: KarpenterWorld, kind: str, command: Command) -> None:
+    def apply(self, world: KarpenterWorld, kind: str, command: Any) -> None:
         gone = sorted(one.name for one in command.candidates)
         step: Json = {"kind": kind, "now": self.stamp, "removed": gone, "created": [], "bound": {}}
         self.objects = [one for one in self.objects if self.stays(one, gone)]

@@ -25,11 +25,7 @@ from tests.doors.autoscalers import (
     Catalogue,
     ClusterObjects,
     ClusterView,
-    FinishedClaim,
-    Fleet,
-    KnownType,
     PassInput,
-    RequirementSet,
     Vocabulary,
     fleet,
     go_sorted,
@@ -250,18 +246,18 @@ class FakeProvider:
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
         self._vocabulary = Vocabulary(CORE | options.provider)
-        self.fleets: dict[tuple[str, ...], Fleet | None] = {}
+        self.fleets: dict[tuple[str, ...], Any | None] = {}
         self.is_aws, self._seed = options.provider is AWS, options.seed
         each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}
         self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
-        self._launched: dict[int, tuple[KnownType, Offering]] = {}
+        self._launched: dict[int, tuple[Any, Offering]] = {}
 
     @staticmethod
-    def pods_of(finished: FinishedClaim) -> tuple[str, ...]:
+    def pods_of(finished: Any) -> tuple[str, ...]:
         return tuple([one.pod.key for one in finished.claim.pods])
 
-    def launched(self, finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+    def launched(self, finished: Any) -> tuple[InstanceType, Offering] | None:
         """What is launched; keeps what EC2 is asked for by the pods of the claim."""
         if self.is_aws:
             self.fleets[self.pods_of(finished)] = fleet(finished)
@@ -331,7 +327,7 @@ class FakeProvider:
             found | {name: one.any_value() for name, one in known.requirements.by_key.items()} | made.labels
         )
 
-    def _would_do(self, one: KnownType, wanted: RequirementSet, requests: dict[str, int]) -> bool:
+    def _would_do(self, one: Any, wanted: Any, requests: dict[str, int]) -> bool:
         if wanted.refusal(one.requirements, undefined=True) or not _offerings(one, wanted):
             return False
         have = one.groups[0][0]
@@ -340,7 +336,7 @@ class FakeProvider:
         )
 
 
-def _offerings(one: KnownType, wanted: RequirementSet) -> list[Any]:
+def _offerings(one: Any, wanted: Any) -> list[Any]:
     return [
         known
         for known in one.offerings

@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from tests.doors.controllers import (
     ControllerParameters,
     InMemoryProvisioner,
-    InMemoryVolume,
     PersistentVolumeController,
-    RecycleEventRecorder,
     VolumeOptions,
     new_controller,
 )
-from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, EventRecorder
+from tests.doors.engine import EventRecorder
+from tests.words import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from moorage.engine.volume import VolumeError
 from moorage.kube import (
@@ -196,15 +195,15 @@ class ScriptedProvisioner(InMemoryProvisioner):
     def can_support(self, volume: PersistentVolume) -> bool:
         return True
 
-    def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
+    def new_provisioner(self, options: VolumeOptions) -> Any:
         self._called("new_provisioner", options.pv_name)
         return super().new_provisioner(options)
 
-    def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
+    def new_deleter(self, volume: PersistentVolume) -> Any:
         self._called("new_deleter", volume.name)
         return super().new_deleter(volume)
 
-    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
+    def recycle(self, name: str, volume: PersistentVolume, recorder: Any) -> None:
         self._called("recycle", name)
         if self.says:
             recorder("Normal", self.says)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.core.twins.preemption_twin import Evictions, Rejection
 from tests.core.twins.preemption_world import World, on, worlds, worlds_of_groups
-from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRun, DryRuns, explain_verdict
+from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRuns, explain_verdict
 from tests.make import node as make_node
 from tests.make import pod as make_pod
 
@@ -36,7 +36,7 @@ def rejection(world: World, verdict: int) -> Rejection | None:
     return status.plugin, tuple(status.reasons), bool(verdict & UNRESOLVABLE)
 
 
-def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
+def dry_run(world: World, wanted: int = -1) -> tuple[Any, list[Evictions]]:
     runs = DryRuns(world.placer.decider, world.stops)
     rows = [world.row(name) for name in world.nodes]
     out = runs.dry_run(world.target(), rows, world.budgets, wanted, world.groups())

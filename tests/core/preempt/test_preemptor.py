@@ -29,7 +29,7 @@ from tests.core.twins.preemption_world import (
 )
 from tests.core.twins.preemptor_twin import Placed, evict, place_each
 from tests.core.twins.topology_twin import HOSTNAME
-from tests.doors.engine import ClusterState, Evictions, Placer, Preemptor, TieBreak
+from tests.doors.engine import ClusterState, Placer, Preemptor, TieBreak
 from tests.make import node as make_node
 from tests.make import pod as make_pod
 
@@ -78,7 +78,7 @@ def some_pod(random: Random, name: str, node: str) -> Pod:
     return replace(pod, status=PodStatus(start_time=random.choice(STARTS)))
 
 
-def placed(state: ClusterState, out: Evictions) -> Placed:
+def placed(state: ClusterState, out: Any) -> Placed:
     """The node of each placed pod, and the names of its victims."""
     return [
         (state.table.row_name(row), [pod.name for pod in out.victims(at)])
@@ -356,7 +356,7 @@ def high(count: int, first: int = 0, **rest: Any) -> list[Pod]:
     return [make_pod(f"new{number}", **spec) for number in range(first, first + count)]
 
 
-def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
+def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Any:
     return preemptor.place_run((preemptor.state.classes.intern(pods[0]), 0, 0), pods, **rest)
 
 

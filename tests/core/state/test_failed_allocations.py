@@ -14,8 +14,8 @@ from tests.conftest import NIGHTLY
 from tests.core.inside import dump
 from tests.core.state.test_domains import HOST, make, rejected, spread_over
 from tests.doors.engine import ClusterState, Journal, Placer, RunningPods
-from tests.doors.kube import GROUP_ANNOTATION
 from tests.make import node, pod
+from tests.words import GROUP_ANNOTATION
 
 memory = pytest.importorskip("_testcapi", reason="a CPython without its test modules")
 Operation = Callable[[ClusterState], object]

@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from tests.doors.live import Method
 
 from moorage.live.client import ApiClient
 from moorage.store import NotFoundError
@@ -68,7 +67,7 @@ def create(client: ApiClient, values: Iterable[Any]) -> None:
             list(pool.map(send, alike))
 
 
-def send(client: ApiClient, method: Method, path: str, value: Any = None) -> Any:
+def send(client: ApiClient, method: Any, path: str, value: Any = None) -> Any:
     """Send a request with a JSON value, and return the answer's."""
     patch = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
     body = None if value is None else msgspec.json.encode(value)

@@ -9,11 +9,6 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.kube import (
     CNR,
-    GROUP_ANNOTATION,
-    MATCHED_PLACEHOLDER,
-    RESERVATION,
-    RESERVATION_INDEX,
-    RESOURCE_TYPE,
     CNRStatus,
     CurrentOwners,
     NMNode,
@@ -25,6 +20,7 @@ from tests.doors.kube import (
     placeholder_of,
 )
 from tests.make import pod as make_pod
+from tests.words import GROUP_ANNOTATION, MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX, RESOURCE_TYPE
 
 from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import RESOURCE_TYPE, ledger_of
+from tests.doors.kube import ledger_of
 from tests.make import container, node
 from tests.multi.binder_cache.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
+from tests.words import RESOURCE_TYPE
 
 from moorage.engine.cache import Resource
 from moorage.errors import InputError, MoorageError

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from tests.cache.world import Branch, Branching
-from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, RESOURCE_TYPE
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
+from tests.words import ASSUMED_NODE, GROUP_ANNOTATION, RESOURCE_TYPE
 
 from moorage.compat.binder_cache import BinderCache, CachePodInfo
 from moorage.engine.cache import Resource

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import RESERVATION, deployment_of, placeholder_of, placeholder_pod
+from tests.doors.kube import deployment_of, placeholder_of, placeholder_pod
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod
+from tests.words import RESERVATION
 
 from moorage.kube import Deployment, ObjectMeta, OwnerReference, Pod
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import pinned
-from tests.doors.engine import Engine, Placing, cycle, schedule_one, schedule_pod
+from tests.doors.engine import Placing, cycle, schedule_one, schedule_pod
 from tests.make import node, pod
 from tests.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
@@ -129,7 +129,7 @@ def cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that have a scheduling cycle of their own."""
     names = list[str]()
 
-    def note(engine: Engine, asked: Pod, target: Any, order: Any) -> Any:
+    def note(engine: Any, asked: Pod, target: Any, order: Any) -> Any:
         names.append(asked.name)
         return schedule_pod(engine, asked, target, order)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
-from tests.doors.engine import Members, group_attempt, place_group, schedule_one
+from tests.doors.engine import group_attempt, place_group, schedule_one
 from tests.make import node, pod
 
 from moorage import Cluster, Scheduler
@@ -116,7 +116,7 @@ def note_searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the placements that are searched for pod groups from now on, with a memory."""
     found, search = list[str](), group_attempt._try_in
 
-    def note(members: Members, placement: Placement, commit: bool) -> group_attempt.Attempt:
+    def note(members: Any, placement: Placement, commit: bool) -> group_attempt.Attempt:
         if members.memory is not None and not members.is_composite:
             found.append(placement.name)
         return search(members, placement, commit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import GangScheduling, schedule_one
-from tests.doors.kube import GROUP_ANNOTATION
 from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -20,6 +19,7 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 from tests.scheduler.make import Clock, profile_with
+from tests.words import GROUP_ANNOTATION
 
 from moorage import Scheduler, default_profile
 from moorage.answers.explain import explain_in_turn

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import COMPOSITE_POD_GROUP, GangScheduling
+from tests.doors.engine import GangScheduling
 from tests.make import node
 from tests.preemption.world import nominated, victim
 from tests.scheduler.groups.gang_kit import (
@@ -20,6 +20,7 @@ from tests.scheduler.groups.gang_kit import (
     topology,
     world,
 )
+from tests.words import COMPOSITE_POD_GROUP
 
 from moorage import Scheduler
 from moorage.engine.framework import QueueingHint

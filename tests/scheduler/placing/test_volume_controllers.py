@@ -7,10 +7,10 @@ import time
 import pytest
 from msgspec.structs import replace
 from tests.doors.cluster import ClusterOptions, ExternalController, SimulatedController, volume_controller
-from tests.doors.engine import BIND_CONFLICT, UNBOUND_IMMEDIATE
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import claim, storage_class, uses
+from tests.words import BIND_CONFLICT, UNBOUND_IMMEDIATE
 
 import moorage as mo
 from moorage import Scheduler

@@ -11,16 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.doors.answers import examine_preemption
-from tests.doors.engine import (
-    BIND_COMPLETED,
-    ClaimPlugin,
-    NodeVolumeLimits,
-    schedule_one,
-    sources_of,
-    uses_volumes,
-)
+from tests.doors.engine import ClaimPlugin, NodeVolumeLimits, schedule_one, sources_of, uses_volumes
 from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
+from tests.words import BIND_COMPLETED
 
 import moorage as mo
 from moorage import Scheduler, default_profile

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import replicas
 from tests.doors.cluster import SimulatedController
-from tests.doors.engine import SELECTED_NODE, schedule_pods, sources_of
+from tests.doors.engine import schedule_pods, sources_of
 from tests.framework.make import make
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
@@ -19,6 +19,7 @@ from tests.scheduler.placing.test_background_binding import World, two
 from tests.scheduler.transactions.interrupts import check_settled
 from tests.scheduler.transactions.test_transactions import everything
 from tests.volume.make import storage_class
+from tests.words import SELECTED_NODE
 
 import moorage as mo
 from moorage import Scheduler

@@ -11,11 +11,9 @@ from tests.doors.engine import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
-    Engine,
     Loop,
     PodEvents,
     Policy,
-    Target,
     bound,
     node_update_events,
 )
@@ -88,7 +86,7 @@ class Followed(Scheduler):
         self.informers.informer(kind).run_once()
         self.followed.take(kind)
 
-    def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
+    def whole_cycle(self, engine: Any, pod: Pod, target: Any) -> Decision:
         decision = super().whole_cycle(engine, pod, target)
         if decision.node is not None:
             self.followed.assume(pod, decision.node)

@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
-from tests.doors.live import Forks, Limits, Output, Template, TwinRefusalError
+from tests.doors.live import Forks, Limits, Template, TwinRefusalError
 
 
 def template(work: Callable[[], int], *files: Path) -> Template:
     return Template(lambda: lambda _: work(), nullcontext(), files)
 
 
-def run(work: Callable[[], int], limits: Limits | None = None, *files: Path) -> Output:
+def run(work: Callable[[], int], limits: Limits | None = None, *files: Path) -> Any:
     return Forks(limits or Limits()).run(template(work, *files), ["check"], b"question")
 
 

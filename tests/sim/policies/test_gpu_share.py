@@ -12,8 +12,9 @@ import pytest
 import moorage as mo
 from moorage.sim.scheduling_policies import policies
 from tests import make
-from tests.doors.sim import RESOURCE, GpuShare
+from tests.doors.sim import GpuShare
 from tests.make import manifest
+from tests.words import RESOURCE
 
 MODEL_LABEL = "alibabacloud.com/gpu-card-model"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from tests.doors.sim import RESOURCE
+from tests.words import RESOURCE
 
 from .test_gpu_share import configuration, node, pod, scheduler
 

@@ -8,8 +8,9 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 from tests import make as kit
-from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, with_annotations
+from tests.doors.engine import with_annotations
 from tests.text_rows import rows
+from tests.words import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
 from moorage.engine.volume import (

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import BETA_STORAGE_CLASS, with_annotations
+from tests.doors.engine import with_annotations
 from tests.volume.binding.binder_kit import PV_1A, PV_1A_BOUND, UNBOUND, at, volume
+from tests.words import BETA_STORAGE_CLASS
 
 from moorage.engine.volume import (
     AssumeCache,

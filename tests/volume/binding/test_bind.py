@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    with_annotations,
-)
+from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED, with_annotations
 from tests.volume.binding.binder_kit import (
     BOUND,
     NODE1,
@@ -35,6 +30,7 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 from tests.volume.samples import value
+from tests.words import BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from moorage.engine.volume import (
     BindingInfo,

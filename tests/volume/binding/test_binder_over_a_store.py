@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import SELECTED_NODE, is_fully_bound
+from tests.doors.engine import is_fully_bound
 from tests.volume.binding.binder_kit import (
     CLASSES,
     NODE1,
@@ -20,6 +20,7 @@ from tests.volume.binding.binder_kit import (
     finished,
     pod,
 )
+from tests.words import SELECTED_NODE
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
 from moorage.engine.volume import VolumeError

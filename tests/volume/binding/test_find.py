@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    NOT_ENOUGH_SPACE,
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    with_annotations,
-)
+from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED, with_annotations
 from tests.volume.binding.binder_kit import (
     BOUND,
     NODE1,
@@ -34,6 +28,7 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 from tests.volume.samples import value
+from tests.words import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE
 
 from moorage.engine.volume import BindingInfo, DynamicProvision, PodVolumes, VolumeBinder, VolumeError
 from moorage.kube import LabelSelector, LabelSelectorRequirement, OwnerReference, StorageClass

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests import make as kit
 from tests.doors.engine import (
-    BOUND_BY_CONTROLLER,
     ClaimMatcher,
     find_matching_volume,
     has_access_modes,
@@ -30,6 +29,7 @@ from tests.volume.binding.binder_kit import (
     storage_class,
     volume,
 )
+from tests.words import BOUND_BY_CONTROLLER
 
 from moorage.engine.volume import (
     VolumeError,

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    SELECTED_NODE,
-    VOLUME_MISSING,
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    with_annotations,
-)
+from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED, with_annotations
 from tests.volume.binding.binder_kit import (
     NAMED,
     NODE1,
@@ -25,6 +18,7 @@ from tests.volume.binding.binder_kit import (
     storage_class,
 )
 from tests.volume.samples import value
+from tests.words import BIND_CONFLICT, NODE_CONFLICT, SELECTED_NODE, VOLUME_MISSING
 
 from moorage.engine.volume import BindingInfo, RunningBinding, VolumeError
 from moorage.errors import MoorageError

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import BETA_STORAGE_CLASS, StorageScore
+from tests.doors.engine import StorageScore
+from tests.words import BETA_STORAGE_CLASS
 
 from moorage.engine.volume import BindingInfo, DynamicProvision, PodVolumes
 from moorage.kube import (

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.engine import MIGRATED_PLUGINS, reaches_node, volume_topology
+from tests.doors.engine import reaches_node, volume_topology
 from tests.make import node
+from tests.words import MIGRATED_PLUGINS
 
 from moorage import Scheduler
 from moorage.kube import (

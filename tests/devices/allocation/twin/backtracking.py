@@ -16,7 +16,6 @@ from tests.doors.engine import (
     DeviceResult,
     Features,
     PoolsInvalidError,
-    PreparedRequest,
     PublishedDevice,
     SearchTimeoutError,
     SelectorError,
@@ -94,7 +93,7 @@ class _Prepared:
         With mode All: the devices that are wanted.
     """
 
-    request: PreparedRequest
+    request: Any
     device_class: DeviceClass
     count: int = 0
     matches: dict[Any, bool] = field(default_factory=dict)
@@ -231,9 +230,7 @@ class _Search:
             raise AllocationError(f"claim {claim.claim.key}: {text}")
         self.constraints.append(list(self._constraints(claim)))
 
-    def _check_features(
-        self, claim: ClaimRequests, number: int, alternatives: Sequence[PreparedRequest]
-    ) -> None:
+    def _check_features(self, claim: ClaimRequests, number: int, alternatives: Sequence[Any]) -> None:
         name = claim.claim.spec.devices.requests[number].name
         start = f"claim {claim.claim.key}, request {name}: has"
         if not self.features.prioritized_list and alternatives[0].parent:
@@ -245,7 +242,7 @@ class _Search:
                     what = "subrequest" if one.parent else "request"
                     raise AllocationError(f"claim {claim.claim.key}, {what} {one.name}: {disabled}")
 
-    def _prepare_request(self, claim: ClaimRequests, request: PreparedRequest) -> _Prepared:
+    def _prepare_request(self, claim: ClaimRequests, request: Any) -> _Prepared:
         start = f"claim {claim.claim.key}, request {request.name}"
         for at, selector in enumerate(request.selectors):
             if selector.cel is None:
@@ -380,7 +377,7 @@ class _Search:
                 self._give_back(at, self.prepared[at][number][choice].request, pool, device)
         return found
 
-    def _is_in_use(self, at: int, request: PreparedRequest, device: Any) -> bool:
+    def _is_in_use(self, at: int, request: Any, device: Any) -> bool:
         if request.admin_access:
             return at in self.taken.get(device, ())
         return device in self.allocator.allocated.devices or bool(self.taken.get(device))
@@ -488,9 +485,7 @@ class _Search:
         self.found[at].append(DeviceResult(request, device, consumed))
         return True
 
-    def _give_back(
-        self, at: int, request: PreparedRequest, pool: DevicePool, device: PublishedDevice
-    ) -> None:
+    def _give_back(self, at: int, request: Any, pool: DevicePool, device: PublishedDevice) -> None:
         base, full = request.parent or request.name, request.full_name
         for constraint in self.constraints[at]:
             constraint.remove(base, full)

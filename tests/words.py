@@ -1,0 +1,22 @@
+"""Names and texts of Kubernetes and of other schedulers, written down once more: a misspelt one is seen."""
+
+from __future__ import annotations
+
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
+ASSUMED_NODE = "godel.bytedance.com/assumed-node"
+MATCHED_PLACEHOLDER = "godel.bytedance.com/matched-reservation-placeholder"
+RESERVATION = "godel.bytedance.com/reservation"
+RESERVATION_INDEX = "godel.bytedance.com/reservation-index"
+RESOURCE_TYPE = "godel.bytedance.com/pod-resource-type"
+GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
+RESOURCE = "alibabacloud.com/gpu-milli"

@@ -282,8 +282,6 @@ class FlavorAssigner:
             Fewer pods than asked for, by set.
         """
         workload, queue = self._workload, self._queue
-        if workload.last is not None and queue.generation > workload.last.generation:
-            workload.last = None
         needs = workload.needs()
         if counts is not None:
             needs = [each.scaled(count) for each, count in zip(needs, counts, strict=True)]

@@ -21,14 +21,20 @@ class PendingQueue:
     """The workloads that wait in a cluster queue: those that are tried in turn, and those that wait for
     something to happen.
 
+    Parameters
+    ----------
+    busy : set of str
+        Has the names of all queues with workloads that are tried; it follows.
+
     Attributes
     ----------
     inadmissible : dict of str to QueuedWorkload
         The latter, by key.
     """
 
-    def __init__(self, strategy: str, settings: Settings) -> None:
+    def __init__(self, name: str, strategy: str, settings: Settings, busy: set[str]) -> None:
         self.strategy = strategy
+        self._name, self._busy = name, busy
         self._settings = settings
         self._heap: list[_Place] = []
         self._places: dict[str, _Place] = {}
@@ -37,9 +43,10 @@ class PendingQueue:
         self._revisions: dict[str, int] = {}
         self._sticky = ""
 
-    def copy(self, workloads: Mapping[str, QueuedWorkload]) -> PendingQueue:
+    def copy(self, workloads: Mapping[str, QueuedWorkload], busy: set[str]) -> PendingQueue:
         """Return the same queue of copies of its workloads."""
         new = copy(self)
+        new._busy = busy
         new._heap, new._places, new._revisions = self._heap[:], self._places.copy(), self._revisions.copy()
         new._active = {key: workloads[key] for key in self._active}
         new.inadmissible = {key: workloads[key] for key in self.inadmissible}
@@ -47,9 +54,6 @@ class PendingQueue:
 
     def __contains__(self, key: str) -> bool:
         return key in self._active or key in self.inadmissible
-
-    def __bool__(self) -> bool:
-        return bool(self._active)
 
     def in_order(self) -> list[QueuedWorkload]:
         """Return those that are tried, in their order."""
@@ -71,7 +75,10 @@ class PendingQueue:
         if len(self._heap) > 2 * len(self._places) + 16:
             self._heap = list(self._places.values())
             heapify(self._heap)
-        return self._active.pop(key)
+        workload = self._active.pop(key)
+        if not self._active:
+            self._busy.discard(self._name)
+        return workload
 
     def _push(self, workload: QueuedWorkload) -> None:
         place = (-workload.priority, workload.queue_time(self._settings), workload.uid, workload.key)
@@ -79,6 +86,7 @@ class PendingQueue:
             self._places[workload.key] = place
             heappush(self._heap, place)
         self._active[workload.key] = workload
+        self._busy.add(self._name)
 
     def _park(self, workload: QueuedWorkload) -> None:
         self.inadmissible[workload.key] = workload

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from moorage.kube.model.kueue import ANY
+from moorage.kube.model.kueue import ANY, NEWER
 
 from .candidates import PreemptionTarget, overlap
 from .flavors import FlavorAssigner, FlavorAssignment, FlavorFit, settle
@@ -97,9 +97,7 @@ class SchedulingCycle:
             if entry.message or entry.queue is None:
                 refused.append(entry)
                 continue
-            entry.assignment, entry.targets = self._assign(workload, entry.queue)
-            entry.message = entry.assignment.message()
-            workload.last = entry.assignment.last()
+            self._nominate(entry, entry.queue)
             entries.append(entry)
         decided: list[Entry] = []
         changes: Undo = []
@@ -127,6 +125,29 @@ class SchedulingCycle:
         if workload.refusal is None:
             workload.refusal = self._policies.refusal(workload.specs, namespace)
         return workload.refusal, GENERIC
+
+    def _nominate(self, entry: Entry, queue: Queue) -> None:
+        """Find flavors for a head, and whom it preempts; one that is like another that did not fit since when
+        nothing has changed in the tree gets the same."""
+        workload, key = entry.workload, None
+        if workload.last is not None and queue.generation > workload.last.generation:
+            workload.last = None
+        if workload.last is None and workload.is_plain and queue.is_plain:
+            rank: tuple[int, ...] = (workload.priority,) if queue.preempts else ()
+            if NEWER in (queue.preemption.within_cluster_queue, queue.preemption.reclaim_within_cohort):
+                rank = (*rank, workload.queue_time(self._settings))
+            key = workload.shape(), rank
+            state = queue.root().version, queue.generation
+            if queue.tried_at != state:
+                queue.tried.clear()
+                queue.tried_at = state
+        known = queue.tried.get(key)
+        if known is None:
+            entry.assignment, entry.targets = self._assign(workload, queue)
+            known = entry.assignment, entry.assignment.message(), entry.assignment.last()
+            if key is not None and not entry.targets and entry.assignment.fit != FlavorFit.YES:
+                queue.tried[key] = known
+        entry.assignment, entry.message, workload.last = known
 
     def _assign(
         self, workload: QueuedWorkload, queue: Queue

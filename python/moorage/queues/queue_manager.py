@@ -144,6 +144,7 @@ class Kueue:
         self._objects: dict[tuple[str, str], Object] = {}
         self._release_after = release_after
         self._pending: dict[str, PendingQueue] = {}
+        self._busy: set[str] = set()  # the queues with workloads that are tried
         self._snapshot: QueueSnapshot | None = None
         self._policies = PodPolicies(())
         self._local: dict[tuple[str, str], LocalQueue] = {}
@@ -172,7 +173,8 @@ class Kueue:
         new._generations = self._known_generations()
         new._snapshot = None
         new.workloads = {key: workload.copy() for key, workload in self.workloads.items()}
-        new._pending = {name: queue.copy(new.workloads) for name, queue in self._pending.items()}
+        new._busy = self._busy.copy()
+        new._pending = {name: queue.copy(new.workloads, new._busy) for name, queue in self._pending.items()}
         for name in ("_objects", "_touched", "_retried", "_leaving", "_evicted", "_queued", "_moved"):
             setattr(new, name, getattr(self, name).copy())
         return new
@@ -211,10 +213,11 @@ class Kueue:
         queues = {each.name: each for each in objects if isinstance(each, ClusterQueue)}
         for name in self._pending.keys() - queues.keys():
             del self._pending[name]
+            self._busy.discard(name)
         for name, queue in queues.items():
             strategy = queue.spec.queueing_strategy
             if name not in self._pending:
-                self._pending[name] = PendingQueue(strategy, self.settings)
+                self._pending[name] = PendingQueue(name, strategy, self.settings, self._busy)
             self._pending[name].strategy = strategy
 
     def listed(self, kind: type[T]) -> list[T]:
@@ -651,9 +654,8 @@ class Kueue:
     def heads(self) -> list[tuple[QueuedWorkload, str]]:
         """Take the heads of all active queues, by the name of the queue."""
         heads = []
-        for name, queue in self.snapshot.queues.items():
-            pending = self._pending[name]
-            if pending and not queue.inactive and (head := pending.pop()) is not None:
+        for name in sorted(self._busy):
+            if not self.snapshot.queues[name].inactive and (head := self._pending[name].pop()) is not None:
                 heads.append((head, name))
         return heads
 
@@ -699,7 +701,7 @@ class Kueue:
         """
         self.settle()
         cycles: list[Cycle] = []
-        while any(self._pending[name] for name, queue in self.snapshot.queues.items() if not queue.inactive):
+        while any(not self.snapshot.queues[name].inactive for name in self._busy):
             cycle = self.cycle()
             is_idle = not (cycle.admitted or cycle.preempted or cycle.evicted)
             if is_idle and cycles and cycles[-1] == cycle:

@@ -158,6 +158,8 @@ class Node:
         Its children by name; queues that are not active count their quotas and usage, but are not there.
     height : int
         How far its deepest child is away.
+    version : int
+        Of the node at the top: grows whenever something is used or released for good.
     """
 
     def __init__(self, name: str, parent: Node | None) -> None:
@@ -167,7 +169,7 @@ class Node:
         self.weight = 1.0
         self.cohorts: list[Node] = []
         self.queues: list[Node] = []
-        self.height = 0
+        self.height = self.version = 0
         self._lendable: Amounts | None = None
 
     def __repr__(self) -> str:

@@ -3,8 +3,9 @@ pkg/cache/scheduler: snapshot.go, clusterqueue.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
+from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.kube.model.kueue import (
@@ -61,6 +62,8 @@ class Queue(Node):
         Those that hold quota, by key.
     generation : int
         Grows whenever an earlier search for flavors counts no more.
+    tried, tried_at : dict, object
+        What was found for workloads that do not fit, and the state in which it holds; see `SchedulingCycle`.
     topologies : dict of str to TopologySnapshot
         Those of its flavors that have one.
     namespaces : dict of str to bool
@@ -91,6 +94,8 @@ class Queue(Node):
         self.flavors = [flavor for group in self.groups for flavor in group.flavors]
         self.workloads: dict[str, QueuedWorkload] = {}
         self.generation = 1
+        self.tried: dict[Hashable, Any] = {}
+        self.tried_at: object = None
         rules = given.spec.admission_checks_strategy.admission_checks
         self.checks = {each.name: frozenset(each.on_flavors or self.flavors) for each in rules}
         known = [snapshot.flavors[name] for name in self.flavors if name in snapshot.flavors]
@@ -284,6 +289,7 @@ class QueueSnapshot:
             queue.workloads[workload.key] = workload
             self._counted[workload.key] = queue, workload.usage()
             queue.use(workload.usage(), [])
+            queue.root().version += 1
 
     def forget(self, key: str) -> None:
         """Count what a workload has held no more; searches for flavors start anew."""
@@ -293,6 +299,7 @@ class QueueSnapshot:
             del queue.workloads[key]
             queue.release(usage, [])
             queue.generation += 1
+            queue.root().version += 1
 
     def release_all(self, workloads: Iterable[QueuedWorkload], changes: Undo) -> None:
         """Remove what workloads use from where they use it."""

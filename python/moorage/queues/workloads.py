@@ -3,7 +3,7 @@ their conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
@@ -134,6 +134,7 @@ class QueuedWorkload:
     _usage: Usage | None
     _needs: list[Needs] | None
     _held: frozenset[FlavorResource] | None
+    _shape: Hashable
 
     def __init__(self, obj: Workload, policies: PodPolicies) -> None:
         self.obj = obj
@@ -282,6 +283,14 @@ class QueuedWorkload:
             ]
         return self._needs
 
+    def shape(self) -> Hashable:
+        """Return what workloads without labels and topology have in common that get the same of a queue."""
+        if self._shape is None:
+            least = [(each.count, each.min_count) for each in self.pod_sets]
+            needs = [(each.name, each.pods, *sorted(each.requests.items())) for each in self.needs()]
+            self._shape = tuple(needs), tuple(least)
+        return self._shape
+
     def held(self) -> list[AdmittedPods]:
         """Return what it holds, less the pods that need no quota any more."""
         held = []
@@ -319,7 +328,7 @@ class QueuedWorkload:
 
     def changed(self) -> None:
         """Forget what was counted: what it holds has changed, or what its pods need."""
-        self._usage = self._needs = self._held = None
+        self._usage = self._needs = self._held = self._shape = None
 
     def can_shrink(self) -> bool:
         """Whether it may be admitted with fewer pods."""

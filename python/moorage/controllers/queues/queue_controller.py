@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import PodAdditions, Suspended
-from moorage.kube.model.kueue import KINDS, QueuedWorkloadStatus, ResourceFlavor, WorkloadPriorityClass
+from moorage.kube.model.kueue import (
+    KINDS,
+    LocalQueue,
+    QueuedWorkloadStatus,
+    ResourceFlavor,
+    WorkloadPriorityClass,
+)
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
@@ -41,6 +47,8 @@ from .queued_pods import (
 
 _READ: tuple[type[Object], ...] = (*KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
 """What Kueue reads beside jobs, in this order."""
+_FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
+"""Of these depends which workloads become of jobs."""
 _SECOND = 1000
 
 
@@ -102,7 +110,7 @@ class QueueController(SavedFields):
         By the UID of the job, or of each pod of a group.
     """
 
-    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "cycles", "unseen", "refused")
+    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "_maker", "cycles", "unseen", "refused")
 
     def __init__(
         self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
@@ -114,6 +122,7 @@ class QueueController(SavedFields):
         self._seen = -1
         self._is_behind = False  # whether something has changed since it decided
         self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
+        self._maker: JobWorkloads | None = None
         self.cycles: tuple[Cycle, ...] = ()
         self.unseen: tuple[str, ...] = ()
         self.refused: dict[str, RefusedJob] = {}
@@ -215,9 +224,11 @@ class QueueController(SavedFields):
             refused = {each.job.full_name: each.job for each in self.refused.values()}.values()
             current = [find_object(self._client, type(job), job.name, job.namespace) for job in refused]
             jobs += [_Changed(new or job, False) for new, job in zip(current, refused, strict=True)]
+        if self._maker is None or any(isinstance(each.obj, _FOR_JOBS) for each in changed):
+            self._maker = JobWorkloads([obj for kind in _FOR_JOBS for obj in self._client.list(kind)[0]])
         if jobs:
             jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
-            maker = JobWorkloads([obj for kind in _READ for obj in self._client.list(kind)[0]])
+            maker = self._maker
             for each in jobs:
                 if isinstance(each.obj, Pod) and not each.is_gone:
                     self._follow_pod(each.obj, maker)

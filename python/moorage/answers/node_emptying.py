@@ -359,21 +359,27 @@ def _schedulable(scheduler: PodScheduler) -> list[int]:
 # ---- some nodes --------------------------------------------------------------------------------------------
 
 
+def most_emptied(scheduler: ChangingScheduler) -> EmptyingPlan:
+    """Return as many nodes as can be emptied one after the other, those with few pods first."""
+    scheduler.sync()
+    return _empty_some(scheduler, None, inf, force=False, makes_room=False)
+
+
 def _empty_some(
-    scheduler: ChangingScheduler, count: int, most: float, force: bool, makes_room: bool
+    scheduler: ChangingScheduler, count: int | None, most: float, force: bool, makes_room: bool
 ) -> EmptyingPlan:
-    """Empty a number of nodes by at most `most` moves, those with few pods first; at last by moves between
-    other nodes, too."""
+    """Empty a number of nodes, None for all that can be, by at most `most` moves, those with few pods first;
+    at last by moves between other nodes, too."""
     order: list[str] = []
     moves: list[Move] = []
     blockers: dict[str, list[Blocker]] = {}
     rows = _schedulable(scheduler)
-    if not 1 <= count <= len(rows):
+    if count is not None and not 1 <= count <= len(rows):
         bounds = f"from 1 to {len(rows)}, the number of schedulable nodes"
         raise InputError(f"the number of nodes to empty must be {bounds}, not {count}")
     with scheduler.transaction():
         mover = Mover(scheduler, force)
-        proof = _lack_on_largest(scheduler, rows, count)
+        proof = "" if count is None else _lack_on_largest(scheduler, rows, count)
         makers = (None, RoomMaker(scheduler, mover)) if makes_room else (None,)
         for maker, node in [] if proof else product(makers, [*_by_load(scheduler, rows)]):
             if len(order) == count:
@@ -390,7 +396,7 @@ def _empty_some(
             elif moved is not None:
                 order.append(node)
                 moves += moved.moves
-    if len(order) == count:
+    if len(order) == count or count is None:
         plan = EmptyingPlan(FOUND, tuple(order), tuple(moves))
         if any(move.target in order for move in moves):  # else no pod moves onto a node that is emptied later
             with scheduler.transaction():

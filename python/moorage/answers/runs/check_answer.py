@@ -25,7 +25,7 @@ from moorage.kube.model.cluster import (
 )
 from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import LineBelow, basis_line, of_kinds, with_notes
+from moorage.notes import DecidingLine, LineBelow, basis_line, of_kinds, with_notes
 
 from ..homeless_pods import EXAMPLES, what_keeps
 from ..text_tables import PrintedTable, answer_text
@@ -48,6 +48,7 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none of them
+    from ..saved_by_requests import SavedByRequests
     from ..survival import Loss, Survival, SurvivalDocument
     from .coming_nodes import NewNodesDocument
     from .upgrade_effects import TouchedObjects
@@ -133,6 +134,8 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     """The nodes that autoscalers make; only if the input has NodePools, or node groups are given."""
     survival: SurvivalDocument | UnsetType = UNSET
     """The answer of --survive; absent without it."""
+    saved: SavedByRequests | UnsetType = UNSET
+    """What the requests of --set-requests save; absent without it."""
     release: DecidingRelease
     new_pods: list[NewPodsDocument]
     left_out: list[LeftOutWorkload]
@@ -198,6 +201,7 @@ class CheckAnswer:
             upgrade=compared.releases
             and Upgrade(*compared.releases, compared.lost, ended, [*compared.touched]),
             new_nodes=compared.scale_up,
+            saved=compared.saved,
             survival=None if survival is None else survival.document(verdict.failed_losses),
             **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)),
             groups=self.groups,
@@ -216,8 +220,10 @@ class CheckAnswer:
             Whether all removed pods are named.
         """
         yield from _head(self.verdict, self._keepers())
-        yield from _changes(self.removed, None if names_all else MOST_CHANGES)
         compared = self.verdict.compared
+        if compared.saved is not None:
+            yield DecidingLine(compared.saved.text)
+        yield from _changes(self.removed, None if names_all else MOST_CHANGES)
         counted = (each.group for each in self.verdict.findings if each.counts)
         refused = (each.is_of_queue or any(pod.refusal for pod in each.outcomes) for each in counted)
         yield from map(LineBelow if any(refused) else str, compared.run_lines())
@@ -473,6 +479,8 @@ def compared_lines(verdict: Verdict) -> Iterator[str]:
     """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
     if (scale_up := verdict.compared.scale_up) is not None:
         yield scale_up.text()
+    if (saved := verdict.compared.saved) is not None:
+        yield saved.text
     yield from (*verdict.compared.run_lines(), *verdict.compared.lines())
     if verdict.survival is not None:
         yield from islice(_survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)

@@ -31,6 +31,7 @@ from .refused_later import groups_refused_later
 from .simulation import Progress, Simulation, SimulationSetup
 
 if TYPE_CHECKING:
+    from ..saved_by_requests import SavedByRequests
     from ..survival import Survival
     from .coming_nodes import ComingNodes
 
@@ -175,9 +176,8 @@ class CheckQuestion:
         if attempts.depend_on_times(removed) and not self.knows_times:
             done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting, before))
         verdict = verdict.with_refused_later(groups_refused_later(done, self.before))
-        verdict = verdict._replace(
-            compared=compared._replace(scale_up=done.scale_up, remarks=[*done.lines()])
-        )
+        compared = compared._replace(scale_up=done.scale_up, remarks=[*done.lines()])
+        verdict = verdict._replace(compared=compared._replace(saved=self._saved(done, settings)))
         stages()
         if self.losses is not None:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None
@@ -186,6 +186,16 @@ class CheckQuestion:
         warnings += self._not_checked(done.scheduler, verdict)
         facts = told_facts([*told_by_run(done), *done.setup.loaded.facts])
         return CheckAnswer(done, verdict, removed, warnings, facts)
+
+    def _saved(self, done: Simulation, settings: Mapping[str, Any]) -> SavedByRequests | None:
+        """Return what other requests save; None where no change has them."""
+        others = [change for change in self.changes if change.option != "--set-requests"]
+        if self.releases is not None or len(others) == len(self.changes):
+            return None
+        from ..saved_by_requests import saved_by_requests
+
+        before = SimulationSetup(self.after, settings, others, self.coming).run()
+        return saved_by_requests(before, done, self.nodes)
 
     def _not_checked(self, scheduler: Scheduler, verdict: Verdict) -> Iterator[str]:
         """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from moorage.kube.model.cluster import EndedObject
 
     from ..explain.explain_group import Fit
+    from ..saved_by_requests import SavedByRequests
     from ..survival import Loss, LostPod, Survival
     from .coming_nodes import ScaleUpReport
     from .upgrade_effects import TouchedObjects
@@ -153,6 +154,8 @@ class Compared(NamedTuple):
         With ``--upgrade-from``, objects of the input in versions that the later release does not serve.
     touched : sequence of TouchedObjects
         With it, what else the later release takes otherwise, or is too new for.
+    saved : SavedByRequests or None
+        What other requests save; None where no change has them.
     """
 
     changes: Sequence[str] = ()
@@ -162,6 +165,7 @@ class Compared(NamedTuple):
     remarks: Sequence[str] = ()
     ended: Sequence[EndedObject] = ()
     touched: Sequence[TouchedObjects] = ()
+    saved: SavedByRequests | None = None
 
     def run_lines(self) -> Iterator[str]:
         """Yield what queues decide, whom the change evicts, and what becomes of nodes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.kube import with_version_defaults
 from tests.make import make
 from tests.objects.make import CONTAINERS, node, pod, workload
 
@@ -258,3 +259,45 @@ def test_defaults_twice_are_defaults() -> None:
     objects = [pod("p", container(resources={"limits": {"cpu": 1}})), node("n"), workload("Deployment", "d")]
     once = defaults(objects)
     assert defaults(once) == once
+
+
+LISTED = [
+    ("v1/PersistentVolume", {"capacity": {"storage": "1u"}}),
+    ("v1/ResourceQuota", {"hard": {"cpu": "1u"}}),
+    ("v1/LimitRange", {"limits": [{"type": "Pod", "max": {"cpu": "1u"}}]}),
+    (
+        "resource.k8s.io/v1/ResourceClaim",
+        {"devices": {"requests": [{"name": "r", "exactly": {"tolerations": [{"key": "a"}]}}]}},
+    ),
+    (
+        "resource.k8s.io/v1/ResourceClaimTemplate",
+        {
+            "spec": {
+                "devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s"}, {"name": "t"}]}]}
+            }
+        },
+    ),
+    (
+        "v1/Pod",
+        {
+            "containers": [
+                {"name": "c", "ports": [{"containerPort": 1}], "resources": {"limits": {"cpu": "1u"}}}
+            ],
+            "volumes": [{"name": "v", "rbd": {"image": "i", "monitors": ["m"]}}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec"), LISTED, ids=str)
+def test_a_struct_has_the_defaults_of_its_manifest(kind: str, spec: dict[str, Any]) -> None:
+    version, _, short = kind.rpartition("/")
+    value = {"apiVersion": version, "kind": short, "metadata": {"name": "x"}, "spec": spec}
+    whole = decode_object(with_version_defaults(value, short, version))
+    assert fill(decode_object(value)).spec == fill(whole).spec
+    assert fill(decode_object(value)).spec != decode_object(value).spec
+
+
+def test_a_storage_class_has_the_defaults_of_its_manifest() -> None:
+    filled = fill(make("StorageClass", "s", provisioner="p"))
+    assert (filled.reclaim_policy, filled.volume_binding_mode) == ("Delete", "Immediate")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from msgspec import to_builtins
 from msgspec.json import encode
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from moorage._core.base.fields import FieldRules, SpecMemo
 from moorage._core.base.label_syntax import requirement_errors
@@ -19,7 +19,8 @@ from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode
-from ..apiserver.unknown_fields import KARPENTER, LISTS, MAPS, fields_of, struct_of
+from ..apiserver.struct_tables import held_structs
+from ..apiserver.unknown_fields import KARPENTER, struct_of
 from ..field_errors import (
     Fault,
     Json,
@@ -453,6 +454,7 @@ def _rules_between(name: str) -> list[StructRule]:
 
 
 _valid_specs = SpecMemo()
+_POD_SPEC = "core.v1.PodSpec"
 _RELATED = {
     "containers": "containers",
     "init_containers": "initContainers",
@@ -469,25 +471,16 @@ def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
     if _valid_specs.get(spec) is not None:
         return
-    _check(_COMMON["PodSpec"], spec)
+    _check(_POD_SPEC, spec)
     view = {
         encoded: to_builtins(value) for name, encoded in _RELATED.items() if (value := getattr(spec, name))
     }
     faults = pod_spec_faults(view, "")
     if spec.topology_spread_constraints:  # most pods need no more modules
-        faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_COMMON["PodSpec"])])
+        faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_POD_SPEC)])
     for fault in faults:
         raise InputError(fault.text, path=fault.field.lstrip("."))
     _valid_specs.put(spec, True)
-
-
-_COMMON = {
-    "LabelSelector": "meta.v1.LabelSelector",
-    "ObjectMeta": "meta.v1.ObjectMeta",
-    "PodSpec": "core.v1.PodSpec",
-    "PodTemplateSpec": "core.v1.PodTemplateSpec",
-}
-"""Structs that objects of other projects have, too; their own structs have the names of their classes."""
 
 
 @cache
@@ -498,19 +491,17 @@ def _rules(struct: type[Struct], name: str) -> FieldRules:
 
 def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], str, object, Rule]]:
     """Yield the rules of a struct's fields, and those of structs that always are there."""
-    default, known = struct(), fields_of(name) if "." in name else {}
+    default = struct()
     table: dict[str, list[FieldRule]] = {}
     for row in field_rules().get(name, ()):
         if not row.is_of_new:
             table.setdefault(row.name, []).append(row)
-    for field in fields(struct):
+    for field, held, names in held_structs(struct, name):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
         absent = getattr(default, field.name)
         if listed := table.get(field.encode_name):
             rules.append(partial(_check_field, listed, absent))
         is_always_there = isinstance(absent, Struct) and field.type is type(absent)
-        held, inner = _structs(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
-        names = [_COMMON.get(part.__name__) or inner or part.__name__ for part in held]
         if field.type is PodSpec:
             rules.append(_check_pod_spec)
         elif is_always_there and not rules and not _has_rules_between(type(absent), names[0]):
@@ -545,10 +536,3 @@ def _follows(value: object, rule: Rule) -> bool:
     except InputError:
         return False
     return True
-
-
-def _structs(type_: Any) -> list[type[Struct]]:
-    """The struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
-    if isinstance(type_, type) and issubclass(type_, Struct):
-        return [type_]
-    return [struct for argument in get_args(type_) for struct in _structs(argument)]

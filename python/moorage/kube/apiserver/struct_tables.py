@@ -1,14 +1,21 @@
-"""Tables of what holds of the fields of Kubernetes' structs: defaults, and rules."""
+"""Tables of what holds of the fields of Kubernetes' structs: defaults, and rules; and the defaults of structs
+of Python."""
 
 from __future__ import annotations
 
+import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, get_args
 
-from ..releases import Condition, split_condition
+from msgspec.structs import FieldInfo, fields, replace
+
+from ..model.meta import Struct, in_thousandths
+from ..releases import ALWAYS, Condition, split_condition
 from .unknown_fields import LISTS, MAPS, fields_of
+
+S = TypeVar("S", bound=Struct)
 
 
 class FieldLine(NamedTuple):
@@ -80,3 +87,113 @@ def planned_parts(struct: str, plan: Callable[[str], tuple[Any, ...]]) -> tuple[
         finally:
             _open.discard(held)
     return tuple(parts)
+
+
+# ---- structs of Python -------------------------------------------------------------------------------------
+
+_OF_MANY = {
+    "LabelSelector": "meta.v1.LabelSelector",
+    "ObjectMeta": "meta.v1.ObjectMeta",
+    "PodSpec": "core.v1.PodSpec",
+    "PodTemplateSpec": "core.v1.PodTemplateSpec",
+}
+"""Structs that objects of other projects have, too; their own structs have the names of their classes."""
+
+
+def held_structs(
+    struct: type[Struct], name: str
+) -> Iterator[tuple[FieldInfo, list[type[Struct]], list[str]]]:
+    """Yield the fields of a struct that Kubernetes calls by a name, with the structs in each, and their
+    names."""
+    known = fields_of(name) if "." in name else {}
+    for field in fields(struct):
+        held, inner = _structs(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
+        yield field, held, [_OF_MANY.get(part.__name__) or inner or part.__name__ for part in held]
+
+
+def _structs(type_: Any) -> list[type[Struct]]:
+    """The struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
+    if isinstance(type_, type) and issubclass(type_, Struct):
+        return [type_]
+    return [struct for argument in get_args(type_) for struct in _structs(argument)]
+
+
+class _Defaults(NamedTuple):
+    """What is set in a struct: values and amounts of attributes, and what is set in those with structs."""
+
+    values: tuple[tuple[str, Any], ...]
+    amounts: tuple[str, ...]
+    structs: tuple[tuple[str, _Defaults], ...]
+    function: Callable[[Any], Any] | None
+
+
+@cache
+def _defaults(struct: type[Struct], name: str, more: tuple[FieldLine, ...] = ()) -> _Defaults:
+    """The defaults of a struct; those of some releases, and of what controllers write, are left to them."""
+    values, amounts, structs = [], [], []
+    of_field = dict[str, list[FieldLine]]()
+    for line in (*default_lines().get(name, ()), *more):
+        first, _, rest = line.name.partition(".")
+        if line.when is ALWAYS and first != "status":
+            of_field.setdefault(first, []).append(line._replace(name=rest))
+    for field, held, names in held_structs(struct, name):
+        lines = of_field.get(field.encode_name, ())
+        own = [line.text for line in lines if not line.name]
+        if "milli" in own:
+            amounts.append(field.name)
+        elif own and not held and own[0] not in QUANTITY_FORMS:
+            values.append((field.name, json.loads(own[0])))
+        elif held:
+            inner = _defaults(held[0], names[0], tuple(line for line in lines if line.name))
+            if any(inner):
+                structs.append((field.name, inner))
+    return _Defaults(tuple(values), tuple(amounts), tuple(structs), _FUNCTIONS.get(name))
+
+
+def with_defaults(value: S, name: str) -> S:
+    """Return a struct with the defaults of version_defaults.txt; `value` itself if it has them.
+
+    Parameters
+    ----------
+    name : str
+        What Kubernetes calls the struct, for example ``core.v1.PodSpec``.
+    """
+    filled: S = _filled(value, _defaults(type(value), name))
+    return filled
+
+
+def _filled(value: Any, defaults: _Defaults) -> Any:
+    changes: dict[str, Any] = {
+        name: default for name, default in defaults.values if getattr(value, name) in (None, "")
+    }
+    for name in defaults.amounts:
+        if (given := getattr(value, name)) and (rounded := in_thousandths(given)) is not given:
+            changes[name] = rounded
+    for name, inner in defaults.structs:
+        if not (given := getattr(value, name)):
+            continue
+        filled: Any = None
+        if not isinstance(given, tuple):
+            filled = _filled(given, inner)
+        elif len(given) == 1:  # most pods have one container
+            item = _filled(given[0], inner)
+            filled = given if item is given[0] else (item,)
+        else:
+            filled = tuple([_filled(item, inner) for item in given])
+            filled = given if filled == given else filled
+        if filled is not given:
+            changes[name] = filled
+    whole = replace(value, **changes) if changes else value
+    return whole if defaults.function is None else defaults.function(whole)
+
+
+def _count(request: Any) -> Any:
+    """Set the number of devices of a request."""
+    is_exact = request.allocation_mode == "ExactCount" and not request.count
+    return replace(request, count=1) if is_exact else request
+
+
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = dict.fromkeys(
+    ("resource.v1.ExactDeviceRequest", "resource.v1.DeviceSubRequest"), _count
+)
+"""By struct, the defaults that depend on other fields."""

@@ -12,15 +12,16 @@ from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode_template
+from ..apiserver.struct_tables import with_defaults
+from ..apiserver.unknown_fields import struct_of
 from ..model.autoscaling import Budget, NodePool
-from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
+from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
 from ..model.node import Namespace, Node
 from ..model.pod import (
     POD_GATED,
     POD_PENDING,
     PREEMPTS,
     Container,
-    ContainerPort,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -33,13 +34,9 @@ from ..model.pod import (
 from ..model.pod_group import AnyGroup, CompositePodGroup, CompositePodGroupSpec, PodGroup, PodGroupSpec
 from ..model.policy import LimitRange, ResourceQuota
 from ..model.resource_claims import (
-    EXACT_COUNT,
-    DeviceRequest,
     DeviceSubRequest,
-    DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
-    ResourceClaimSpec,
     ResourceClaimTemplate,
 )
 from ..model.storage import PersistentVolume, StorageClass
@@ -233,11 +230,12 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
     PodSpec
         `spec` itself if no default is missing; without a priority if the class does not exist.
     """
-    containers = tuple([_default_container(item, spec.host_network) for item in spec.containers])
-    init_containers = tuple([_default_container(item, spec.host_network) for item in spec.init_containers])
-    resources, grace_period = spec.resources, spec.termination_grace_period_seconds
-    if resources is not None:
-        resources = _rounded_up(resources)
+    spec = with_defaults(spec, "core.v1.PodSpec")
+    containers, init_containers = (
+        tuple([_default_container(item, spec.host_network) for item in part])
+        for part in (spec.containers, spec.init_containers)
+    )
+    resources = spec.resources
     if resources is not None and resources.limits:
         resources = pod_level_requests(resources, containers, init_containers)
     return _with(
@@ -246,10 +244,6 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         containers=containers,
         init_containers=init_containers,
         resources=resources,
-        overhead=in_thousandths(spec.overhead),
-        scheduler_name=spec.scheduler_name or "default-scheduler",
-        restart_policy=spec.restart_policy or "Always",
-        termination_grace_period_seconds=GRACE_PERIOD if grace_period is None else grace_period,
         tolerations=spec.tolerations + tuple(missing_tolerations(spec.tolerations) if tolerate else ()),
     )
 
@@ -318,28 +312,14 @@ def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path
 
 
 def _default_container(container: Container, host_network: bool) -> Container:
-    changes: dict[str, Any] = {}
-    resources = changes["resources"] = _rounded_up(container.resources)
+    resources, ports = container.resources, container.ports
     if resources.limits and not resources.limits.keys() <= resources.requests.keys():
         # Requests first, then the limits of resources without a request.
         requests = resources.requests | resources.limits | resources.requests
-        changes["resources"] = replace(resources, requests=requests)
-    if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
-        changes["ports"] = tuple(_default_port(port, host_network) for port in container.ports)
-    return _with(container, **changes)
-
-
-def _rounded_up(resources: ResourceRequirements) -> ResourceRequirements:
-    return _with(
-        resources,
-        requests=in_thousandths(resources.requests),
-        limits=in_thousandths(resources.limits),
-    )
-
-
-def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
-    host_port = port.host_port or (port.container_port if host_network else 0)
-    return replace(port, protocol=port.protocol or "TCP", host_port=host_port)
+        resources = replace(resources, requests=requests)
+    if host_network:
+        ports = tuple([replace(port, host_port=port.host_port or port.container_port) for port in ports])
+    return _with(container, resources=resources, ports=ports)
 
 
 def pod_level_requests(
@@ -540,76 +520,9 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
     return replace(job, spec=spec)
 
 
-def _default_limit_range(limit_range: LimitRange, classes: PriorityClasses) -> LimitRange:
-    """Round up to thousandths, in which the requests and limits of pods are."""
-    items = [
-        _with(
-            item,
-            max=in_thousandths(item.max),
-            min=in_thousandths(item.min),
-            default=in_thousandths(item.default),
-            default_request=in_thousandths(item.default_request),
-            max_limit_request_ratio=in_thousandths(item.max_limit_request_ratio),
-        )
-        for item in limit_range.spec.limits
-    ]
-    return _with(limit_range, spec=_with(limit_range.spec, limits=tuple(items)))
-
-
-def _default_quota(quota: ResourceQuota, classes: PriorityClasses) -> ResourceQuota:
-    """Round up to thousandths, in which the requests and limits of pods are."""
-    return _with(quota, spec=_with(quota.spec, hard=in_thousandths(quota.spec.hard)))
-
-
-def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses) -> StorageClass:
-    """Default to immediate binding and deletion with the claim (v1.36, SetDefaults_StorageClass)."""
-    policy = "Delete" if storage_class.reclaim_policy is None else storage_class.reclaim_policy
-    mode = "Immediate" if storage_class.volume_binding_mode is None else storage_class.volume_binding_mode
-    return replace(storage_class, reclaim_policy=policy, volume_binding_mode=mode)
-
-
-def _default_volume(volume: PersistentVolume, classes: PriorityClasses) -> PersistentVolume:
-    """Default to keep a volume that its claim releases (v1.36, SetDefaults_PersistentVolume)."""
-    policy = volume.spec.persistent_volume_reclaim_policy or "Retain"
-    return _with(volume, spec=_with(volume.spec, persistent_volume_reclaim_policy=policy))
-
-
-def _default_claim(claim: ResourceClaim, classes: PriorityClasses) -> ResourceClaim:
-    return _with(claim, spec=_default_claim_spec(claim.spec))
-
-
-def _default_claim_template(
-    template: ResourceClaimTemplate, classes: PriorityClasses
-) -> ResourceClaimTemplate:
-    return _with(template, spec=_with(template.spec, spec=_default_claim_spec(template.spec.spec)))
-
-
-def _default_claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    """Default to one device of each request (v1.36, SetDefaults_ExactDeviceRequest)."""
-    requests = tuple([_default_device_request(request) for request in spec.devices.requests])
-    return _with(spec, devices=_with(spec.devices, requests=requests))
-
-
-def _default_device_request(request: DeviceRequest) -> DeviceRequest:
-    exactly = None if request.exactly is None else _default_count(request.exactly)
-    return _with(
-        request,
-        exactly=exactly,
-        first_available=tuple([_default_count(sub_request) for sub_request in request.first_available]),
-    )
-
-
-def _default_count(request: R) -> R:
-    mode = request.allocation_mode or EXACT_COUNT
-    tolerations: tuple[DeviceToleration, ...] = request.tolerations
-    return _with(
-        request,
-        allocation_mode=mode,
-        count=request.count or 1 if mode == EXACT_COUNT else request.count,
-        tolerations=tuple(
-            [_with(toleration, operator=toleration.operator or "Equal") for toleration in tolerations]
-        ),
-    )
+def _default_as_listed(obj: T, _: PriorityClasses) -> T:
+    """Set the defaults of the table, and nothing else."""
+    return with_defaults(obj, struct_of(obj.kind, obj.api_version))
 
 
 def _default_pool(pool: NodePool, _: PriorityClasses) -> NodePool:
@@ -640,11 +553,12 @@ _DEFAULTS: dict[type[Object], Any] = {
     DeploymentConfig: _default_replication_controller,
     LeaderWorkerSet: _default_groups,
     Job: _default_job,
-    StorageClass: _default_storage_class,
-    LimitRange: _default_limit_range,
-    ResourceQuota: _default_quota,
-    PersistentVolume: _default_volume,
-    ResourceClaim: _default_claim,
-    ResourceClaimTemplate: _default_claim_template,
     NodePool: _default_pool,
+    **dict.fromkeys(
+        (
+            *(StorageClass, LimitRange, ResourceQuota, PersistentVolume),
+            *(ResourceClaim, ResourceClaimTemplate),
+        ),
+        _default_as_listed,
+    ),
 }

@@ -15,10 +15,10 @@ from moorage.cluster.cluster_setup import ClusterOptions as ClusterOptions
 from moorage.cluster.cluster_setup import ExternalController as ExternalController
 from moorage.cluster.cluster_setup import SimulatedController as SimulatedController
 from moorage.cluster.cluster_setup import threads_for as threads_for
-from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
 # The clock of a cluster's own store.
-from moorage.cluster.given_objects import time_of as time_of
+from moorage.cluster.cluster_setup import time_of as time_of
+from moorage.cluster.cluster_setup import volume_controller as volume_controller
 
 # How many pods may be tried for offers, of which there can be too many.
 from moorage.cluster.played_changes import PlayedChanges as PlayedChanges

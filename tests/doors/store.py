@@ -1,11 +1,10 @@
 """What tests need of the inside of store."""
 
 # How states of pods are made is counted.
-from moorage.store import store as store
-
 # Texts of times, many at once and one by one.
-from moorage.store.deletion import timestamp as timestamp
-from moorage.store.deletion import timestamps as timestamps
+from moorage.kube.go_texts import timestamp as timestamp
+from moorage.kube.go_texts import timestamps as timestamps
+from moorage.store import store as store
 
 # Errors that a server or a connection gives.
 from moorage.store.errors import NotSentError as NotSentError

@@ -19,9 +19,9 @@ from moorage.cluster.cluster_changes import empty_nodes
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
+from moorage.kube.go_texts import timestamp
 from moorage.kube.strict_documents import parse_moment
 from moorage.notes import as_sentence
-from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .autoscaler_protocol import AutoscalerSettings

@@ -33,11 +33,11 @@ from moorage.document import Document
 from moorage.errors import InputError, first_of, no_node
 from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
+from moorage.kube.go_texts import timestamp
 from moorage.kube.model.autoscaling import Budget
 from moorage.kube.strict_documents import parse_moment
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.notes import as_sentence
-from moorage.store.deletion import timestamp
 
 from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT

@@ -1,5 +1,6 @@
 # The public names: for type checkers, and for the room, which imports each at its first use.
 
+from . import given_objects as given_objects
 from .apply_objects import write_objects as write_objects
 from .changing_scheduler import ChangingScheduler as ChangingScheduler
 from .cluster_changes import ClusterChanges as ClusterChanges

@@ -17,7 +17,7 @@ from moorage.engine.framework.profile import Profile
 from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import nearest
-from moorage.kube.model.cluster import Cluster, Suspended, seconds
+from moorage.kube.model.cluster import Cluster, Suspended, newest_timestamp, seconds
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -387,3 +387,18 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
             f"binding_threads must be at least 0, and 0 with a Cluster, a clock or wait, not {requested}"
         )
     return requested
+
+
+def time_of(cluster: Cluster | None) -> CreationClock:
+    """Return a clock that shows when the newest object of a cluster was created, until time passes in it.
+
+    An object without a timestamp that is created in a store of this time is at least as new as all others.
+
+    Parameters
+    ----------
+    cluster : Cluster or None
+        None for a store that others write to as well, whose pods set the clock as they come.
+    """
+    clock, newest = CreationClock(seconds), None if cluster is None else newest_timestamp(cluster)
+    clock.now = 0.0 if newest is None else seconds(newest)
+    return clock

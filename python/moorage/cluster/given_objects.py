@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard, cast
 
-from moorage._core.queue.entrance import CreationClock
 from moorage.arguments import naming
 from moorage.engine.scheduler.options import check_pod, check_sequence
 from moorage.errors import InputError
-from moorage.kube.model.cluster import Cluster, newest_timestamp, seconds
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
@@ -176,18 +174,3 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
     if not isinstance(read, AnyGroup):
         raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(read).__name__}")
     return read
-
-
-def time_of(cluster: Cluster | None) -> CreationClock:
-    """Return a clock that shows when the newest object of a cluster was created, until time passes in it.
-
-    An object without a timestamp that is created in a store of this time is at least as new as all others.
-
-    Parameters
-    ----------
-    cluster : Cluster or None
-        None for a store that others write to as well, whose pods set the clock as they come.
-    """
-    clock, newest = CreationClock(seconds), None if cluster is None else newest_timestamp(cluster)
-    clock.now = 0.0 if newest is None else seconds(newest)
-    return clock

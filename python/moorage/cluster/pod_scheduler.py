@@ -46,10 +46,10 @@ from .cluster_setup import (
     SchedulerOptions,
     check_names,
     threads_for,
+    time_of,
     volume_controller,
     write_cluster,
 )
-from .given_objects import group_like, pod_of, pods_of, time_of
 
 if TYPE_CHECKING:
     from moorage.controllers import ClusterControllers
@@ -287,7 +287,7 @@ class PodScheduler:
         InputError
             `load` would refuse the pod.
         """
-        pod = pod_of(self.client, pod)
+        pod = room.given_objects.pod_of(self.client, pod)
         check_readable((pod,))
         with self.cache.lock:
             self.cache.check_whole()
@@ -318,7 +318,7 @@ class PodScheduler:
         ValueError
             `limit` is less than 1.
         """
-        pod = pod_of(self.client, pod)
+        pod = room.given_objects.pod_of(self.client, pod)
         if limit is not None:
             if not isinstance(limit, int):
                 raise TypeError(f"limit is an int, not {type(limit).__name__}")
@@ -350,7 +350,7 @@ class PodScheduler:
         InputError
             `load` would refuse the pod.
         """
-        pod = pod_of(self.client, pod)
+        pod = room.given_objects.pod_of(self.client, pod)
         try:
             return placing.schedule_pods.schedule_one(self.context, pod)
         except ValueError:
@@ -401,7 +401,7 @@ class PodScheduler:
         InputError
             `load` would refuse a pod; no pod is placed then.
         """
-        pods = pods_of(self.client, pods)
+        pods = room.given_objects.pods_of(self.client, pods)
         if not dry_run:
             return placing.schedule_pods.schedule_pods(self.context, pods, stop_on_failure)
         with self.cache.transaction():
@@ -440,9 +440,9 @@ class PodScheduler:
         TypeError
             They are no group or no pods.
         """
-        given = None if pods is None else pods_of(self.client, pods)
+        given = None if pods is None else room.given_objects.pods_of(self.client, pods)
         return placing.schedule_pods.schedule_workload(
-            self.context, group_like(self.client, pod_group), given
+            self.context, room.given_objects.group_like(self.client, pod_group), given
         )
 
     def bind(self, pods: ScheduleResult | Sequence[Source]) -> list[Pod]:
@@ -493,7 +493,7 @@ class PodScheduler:
         placing.schedule_pods.release_pods(self.context, self._placed(pods))
 
     def _placed(self, pods: ScheduleResult | Sequence[Source]) -> ScheduleResult | Sequence[Pod]:
-        return pods if isinstance(pods, ScheduleResult) else pods_of(self.client, pods)
+        return pods if isinstance(pods, ScheduleResult) else room.given_objects.pods_of(self.client, pods)
 
     @typed
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
@@ -512,7 +512,9 @@ class PodScheduler:
         Preemption
             The handle of a transaction, to be committed or undone.
         """
-        return placing.schedule_pods.preempt_pods(self.context, pods_of(self.client, pods), offsets)
+        return placing.schedule_pods.preempt_pods(
+            self.context, room.given_objects.pods_of(self.client, pods), offsets
+        )
 
     @typed
     def schedule_by_template(self, template: Source, n: int, first: int = 0) -> ScheduleResult:
@@ -543,7 +545,7 @@ class PodScheduler:
             A name is in use, or the template has none.
         """
         return placing.schedule_pods.schedule_by_template(
-            self.context, pod_of(self.client, template, "template"), n, first
+            self.context, room.given_objects.pod_of(self.client, template, "template"), n, first
         )
 
     @typed

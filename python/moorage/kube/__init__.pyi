@@ -7,6 +7,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher as LabelSelectorMa
 from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatcher
 from moorage._core.base.selectors import parse_selector as parse_selector
 
+from . import plain as plain
 from .admission.validate_object import validate as validate
 from .apiserver.decode import decode_object as decode_object
 from .model.admission_policies import MatchResources as MatchResources

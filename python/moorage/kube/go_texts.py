@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 _ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', ("\\" + letter for letter in 'abfnrtv\\"'), strict=True))
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -147,3 +151,62 @@ def _decimal(amount: int, unit: int) -> str:
     """Format `amount` in units of `unit`, a power of ten, without trailing zeros."""
     whole, rest = divmod(amount, unit)
     return f"{whole}.{rest:0{len(str(unit)) - 1}}".rstrip("0") if rest else str(whole)
+
+
+# ---- times -------------------------------------------------------------------------------------------------
+# In the format of object fields (RFC 3339, UTC).
+
+
+def epoch() -> float:
+    """Return 0.0: a clock that stands still at the beginning of 1970."""
+    return 0.0
+
+
+@lru_cache(16)
+def timestamp(seconds: int) -> str:
+    """Format a time for a field of an object.
+
+    Parameters
+    ----------
+    seconds : int
+        Seconds since 1970.
+
+    Returns
+    -------
+    str
+        Such as ``2026-01-31T12:00:00Z``.
+    """
+    return _text(datetime.fromtimestamp(seconds, UTC))
+
+
+def timestamps(seconds: npt.NDArray[np.int64]) -> list[str]:
+    """Format times for fields of objects, as `timestamp` does.
+
+    Parameters
+    ----------
+    seconds : (n,) int64 array
+        Seconds since 1970.
+    """
+    texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]"), timezone="UTC").tolist()
+    return texts
+
+
+def shifted(text: str, seconds: int) -> str:
+    """Shift a time by some seconds.
+
+    Parameters
+    ----------
+    text : str
+        A time in ISO 8601.
+
+    Returns
+    -------
+    str
+        In the format of `timestamp`.
+    """
+    return _text(datetime.fromisoformat(text).astimezone(UTC) + timedelta(seconds=seconds))
+
+
+def _text(time: datetime) -> str:
+    """Format a UTC time for a field of an object."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -29,11 +29,11 @@ from moorage.autoscalers.scale_up_answer import nodes_price
 from moorage.cluster.change import with_own_uids
 from moorage.errors import number_of
 from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
+from moorage.kube.go_texts import timestamp
 from moorage.kube.read.object_defaults import defaults
 from moorage.kube.read.python_values import Source
 from moorage.kube.strict_documents import parse_moment
 from moorage.store import find_object
-from moorage.store.deletion import timestamp
 from moorage.store.informer import HandlerFunctions
 
 if TYPE_CHECKING:

@@ -1,18 +1,15 @@
-"""Deletion in two steps, the subresource ``pods/eviction``, and the times of objects."""
+"""Deletion in two steps, and the subresource ``pods/eviction``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage.kube import Object, ObjectMeta, Pod, PodDisruptionBudget
 from moorage.kube import workloads as of_workloads
+from moorage.kube.go_texts import shifted, timestamp
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import disruption_condition
 from moorage.kube.workloads.ownership import FINISHED
@@ -109,66 +106,6 @@ def _use_budget(client: ObjectClient, pod: Pod, budgets: Iterable[PodDisruptionB
             raise TooManyRequestsError(_REFUSED.format(budget.name, *healthy))
         left = status.disruptions_allowed - 1
         client.update(replace(budget, status=replace(status, disruptions_allowed=left)))
-
-
-# ---- clock -------------------------------------------------------------------------------------------------
-#
-# The store's default clock, and times in the format of object fields (RFC 3339, UTC).
-
-
-def epoch() -> float:
-    """Return 0.0: a clock that stands still at the beginning of 1970."""
-    return 0.0
-
-
-@lru_cache(16)
-def timestamp(seconds: int) -> str:
-    """Format a time for a field of an object.
-
-    Parameters
-    ----------
-    seconds : int
-        Seconds since 1970.
-
-    Returns
-    -------
-    str
-        Such as ``2026-01-31T12:00:00Z``.
-    """
-    return _text(datetime.fromtimestamp(seconds, UTC))
-
-
-def timestamps(seconds: npt.NDArray[np.int64]) -> list[str]:
-    """Format times for fields of objects, as `timestamp` does.
-
-    Parameters
-    ----------
-    seconds : (n,) int64 array
-        Seconds since 1970.
-    """
-    texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]"), timezone="UTC").tolist()
-    return texts
-
-
-def shifted(text: str, seconds: int) -> str:
-    """Shift a time by some seconds.
-
-    Parameters
-    ----------
-    text : str
-        A time in ISO 8601.
-
-    Returns
-    -------
-    str
-        In the format of `timestamp`.
-    """
-    return _text(datetime.fromisoformat(text).astimezone(UTC) + timedelta(seconds=seconds))
-
-
-def _text(time: datetime) -> str:
-    """Format a UTC time for a field of an object."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # ---- deletion ----------------------------------------------------------------------------------------------

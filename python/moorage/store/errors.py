@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any
 
 from moorage.errors import MoorageError
-from moorage.kube import Object
-from moorage.kube.apiserver.conflicts import conflict_text, other_uid_text, stale_text
+from moorage.kube import Object, apiserver
 from moorage.kube.apiserver.decode import CLUSTER_SCOPED
 from moorage.kube.model.meta import group_suffix, resource
 
@@ -141,17 +140,17 @@ def conflict(what: str, name: str, why: str) -> ConflictError:
     what : str
         The resource or the kind.
     """
-    return ConflictError(conflict_text(what, name, why))
+    return ConflictError(apiserver.conflicts.conflict_text(what, name, why))
 
 
 def stale(obj: Object) -> ConflictError:
     """Return the error of an update with a resource version that is not the latest."""
-    return ConflictError(stale_text(obj))
+    return ConflictError(apiserver.conflicts.stale_text(obj))
 
 
 def other_uid(obj: Object, uid: str) -> ConflictError:
     """Return the error of a write to `obj` where the stored object has the UID `uid`."""
-    return ConflictError(other_uid_text(obj, uid))
+    return ConflictError(apiserver.conflicts.other_uid_text(obj, uid))
 
 
 def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:

@@ -13,16 +13,16 @@ from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
 
 from moorage import forked_owners
+from moorage import store as room
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.kube import Object, Pod
+from moorage.kube.go_texts import epoch, timestamp
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.ownership import Names, generated_names
-from moorage.store import deletion
 
-from .deletion import epoch, timestamp
 from .errors import (
     BadRequestError,
     ResourceExpiredError,
@@ -31,15 +31,15 @@ from .errors import (
     other_uid,
     stale,
 )
-from .patch import apply_patch
 from .pod_binding import why_unreadable
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
-from .selectors import Predicate, predicate
 from .tables import FIRST_VERSION, ObjectTable, Save, Tables
 from .watch import Changed, Followed, Watch, with_version
 
 if TYPE_CHECKING:
     from moorage.kube.read.python_values import Source
+
+    from .selectors import Predicate
 
 
 T = TypeVar("T", bound=Object)
@@ -185,7 +185,11 @@ class ObjectStore:
         with self._lock:
             table = self._tables[kind]
             is_whole = label_selector == field_selector == "" and not (namespace and table.objects)
-            match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
+            match = (
+                None
+                if is_whole
+                else room.selectors.predicate(table.struct, namespace, label_selector, field_selector)
+            )
             objects = table.select(match, namespace) if table.objects else []
             return objects, str(self._tables.version)
 
@@ -260,7 +264,7 @@ class ObjectStore:
         table = self._tables[kind]
         if label_selector == namespace == field_selector == "":
             return table, None
-        return table, predicate(table.struct, namespace, label_selector, field_selector)
+        return table, room.selectors.predicate(table.struct, namespace, label_selector, field_selector)
 
     # ---- writing ----
 
@@ -389,7 +393,7 @@ class ObjectStore:
         """Change parts of an object, as `update` would; see `ObjectClient.patch`."""
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
-            stored = self._update(apply_patch(current, patch, type, subresource))
+            stored = self._update(room.patch.apply_patch(current, patch, type, subresource))
             self._changed.notify_all()
         return stored
 
@@ -487,8 +491,8 @@ class ObjectStore:
         """
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
-            deletion.check_preconditions(current, uid, resource_version)
-            deleted = self._delete(current, deletion.grace_period(current, grace_period_seconds))
+            room.deletion.check_preconditions(current, uid, resource_version)
+            deleted = self._delete(current, room.deletion.grace_period(current, grace_period_seconds))
             self._changed.notify_all()
         return deleted
 
@@ -596,7 +600,7 @@ class ObjectStore:
             raise other_uid(obj, old.uid)
         if meta.resource_version and meta.resource_version != old.resource_version:
             raise stale(obj)
-        deletion.check_update(obj, old)
+        room.deletion.check_update(obj, old)
         if why := why_unreadable(obj):
             raise invalid(type(obj), obj.name, why)
         meta = replace(
@@ -608,7 +612,7 @@ class ObjectStore:
             deletion_grace_period_seconds=old.deletion_grace_period_seconds,
         )
         obj = replace(obj, metadata=meta)
-        if deletion.is_finished(meta, old):
+        if room.deletion.is_finished(meta, old):
             deleted = self._tables.record("DELETED", current, current, {})
             return with_version(obj, deleted.metadata.resource_version)
         return self._replace(current, obj)
@@ -616,8 +620,8 @@ class ObjectStore:
     def _delete(self, current: T, grace: int) -> T:
         """Remove an object, or mark it where finalizers or a grace period delay that."""
         if grace or current.metadata.finalizers:
-            meta = deletion.marked(current.metadata, self._clock(), grace)
-            if deletion.is_awaited(meta):
+            meta = room.deletion.marked(current.metadata, self._clock(), grace)
+            if room.deletion.is_awaited(meta):
                 return self._replace(current, replace(current, metadata=meta))
         return self._tables.record("DELETED", current, current, {})
 
@@ -731,7 +735,7 @@ def _with_condition(obj: Any, version: str, condition: Condition) -> Any:
 
 
 def _last_state(pod: Pod, version: str, _: object) -> Pod:
-    """Return the last state of a pod, with the resource version of its deletion."""
+    """Return the last state of a pod, with the resource version of its room.deletion."""
     return with_version(pod, version)
 
 

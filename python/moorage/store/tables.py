@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -18,7 +18,9 @@ from moorage.kube.model.meta import Condition
 from .errors import ResourceExpiredError, is_namespaced, not_found, struct_named
 from .pod_binding import PodBinder, refusal
 from .protocol import EventType, WatchEvent
-from .selectors import Predicate
+
+if TYPE_CHECKING:
+    from .selectors import Predicate
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Condition
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -14,8 +14,10 @@ from moorage.kube import Object
 
 from .errors import ResourceExpiredError
 from .protocol import Replacement, WatchEvent
-from .selectors import Predicate
 from .tables import ObjectTable
+
+if TYPE_CHECKING:
+    from .selectors import Predicate
 
 T = TypeVar("T", bound=Object)
 

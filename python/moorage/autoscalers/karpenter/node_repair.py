@@ -10,8 +10,8 @@ from math import ceil
 from typing import NamedTuple
 
 from moorage.kube import Condition, Node
+from moorage.kube.go_texts import timestamp
 from moorage.kube.model.cluster import seconds
-from moorage.store.deletion import timestamp
 
 from ..providers.instance_type import POOL
 from .cluster_view import ClusterView

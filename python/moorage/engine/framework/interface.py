@@ -54,6 +54,8 @@ class Plugin:
         Names of the extension points; derived from the base classes, or set by the class.
     in_core : bool
         Whether the core does the work of this plugin, for many pods at once.
+    by_class : bool
+        Whether it answers about classes of pods (`RowPlugin`).
     feature_gate : str
         The gate that enables the plugin by default; "" if it is always enabled.
     default_args : mapping of str to object
@@ -72,6 +74,7 @@ class Plugin:
     default_args: ClassVar[Mapping[str, Any]] = {}
     gated_args: ClassVar[Mapping[tuple[str, bool], Mapping[str, Any]]] = {}
     in_core: bool = False
+    by_class: ClassVar[bool] = False
 
     args: Mapping[str, Any] = {}
     handle: FrameworkHandle | None = None

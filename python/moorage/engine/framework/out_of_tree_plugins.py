@@ -45,6 +45,7 @@ class RowPlugin(NativePlugin):
         Why the filter rejects nodes.
     """
 
+    by_class = True
     shape: Shape
     filter_reason: ClassVar[str] = ""
 

@@ -29,7 +29,6 @@ from .interface import (
     ScorePlugin,
     SignPlugin,
 )
-from .out_of_tree_plugins import RowPlugin
 from .status import Code, Status, error_status
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ BESIDE_CYCLES = (
     interface.PodGroupPostFilterPlugin,
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
-ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
 P = TypeVar("P", bound=Plugin)
 
 
@@ -226,7 +224,8 @@ class Profile:
         self._called = frozenset(
             [plugin for plugin in self.plugins if not plugin.in_core or isinstance(plugin, wanted)]
         )
-        also = [plugin for plugin in self.plugins if isinstance(plugin, ALSO_ACTIVE)]
+        # In the core, and called where a pod has a cycle of its own.
+        also = [plugin for plugin in self.plugins if plugin.by_class or isinstance(plugin, UnitPlugin)]
         is_active = self._called.union(also).__contains__
         self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
         self.missing_state_texts = self._missing_state_texts()
@@ -427,7 +426,10 @@ class Profile:
         return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
     def compile(
-        self, state: ClusterState, bridge: CallsPlugins | None = None, before: Plan | None = None
+        self,
+        state: ClusterState,
+        bridge: Callable[[], CallsPlugins] | None = None,
+        before: Plan | None = None,
     ) -> Plan:
         """Compile the plan of this profile.
 
@@ -435,8 +437,8 @@ class Profile:
         ----------
         state : ClusterState
             State of the cluster in the core.
-        bridge : CallsPlugins, optional
-            Calls the plugins outside the core.
+        bridge : callable, optional
+            Returns what calls the plugins outside the core.
         before : Plan, optional
             The plan that this one completes (`Plan.complete`).
         """
@@ -465,9 +467,9 @@ class Profile:
         )
 
 
-def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any:
+def _kernel(plugin: Plugin, bridge: Callable[[], CallsPlugins] | None, error: str = "") -> Any:
     """The entry of a plugin in a plan: a kernel's name, or an object of the bridge."""
     if error and bridge is not None:
-        return bridge.failing(plugin, error)
-    has_kernel = isinstance(plugin, NativePlugin) and not isinstance(plugin, RowPlugin)
-    return plugin.name if has_kernel or bridge is None else bridge.external(plugin)
+        return bridge().failing(plugin, error)
+    has_kernel = isinstance(plugin, NativePlugin) and not plugin.by_class
+    return plugin.name if has_kernel or bridge is None else bridge().external(plugin)

@@ -19,11 +19,10 @@ from moorage._core.devices.device_demand import SharedDevices
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
 from moorage.kube import CompositePodGroup, Pod, group_of
-from moorage.kube.go_texts import parse_duration
+from moorage.kube.go_texts import parse_duration, timestamp
 from moorage.kube.model.resource_claims import DeviceRequest, ResourceClaim
 from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ObjectClient, ObjectStore
-from moorage.store.deletion import timestamp
 
 from .. import devices as dra
 from .. import volume as storage

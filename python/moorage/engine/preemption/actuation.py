@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from moorage._core.preempt.bound_pods import held_of, not_terminating, selected
 from moorage.kube import AnyGroup, Pod
+from moorage.kube.go_texts import timestamp
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import disruption_condition
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, find_object, patch_pod_status
-from moorage.store.deletion import timestamp
 
 from ..framework import Framework, FrameworkHandle, NominatingInfo
 from ..framework.preempt_handle import PreemptHandle

@@ -7,6 +7,7 @@ place takes the rare way, the single steps of `cycle/cycle.py`, which are in the
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +21,13 @@ from ..framework.extension_points import PreFilterRun, StatusError
 from ..framework.run_plugins import Target
 from ..framework.status import CycleState, NodeToStatus, Status
 from . import cycle as cycles
-from .cycle.diagnosis import Diagnosis
 from .cycle.engine import Engine
 from .cycle.node_search import NO_ROWS
 from .cycle.results import Decision, Failure, ScheduleResult
 from .scheduler_state import SchedulerState
+
+if TYPE_CHECKING:
+    from .cycle.diagnosis import Diagnosis
 
 # ---- listed nodes ------------------------------------------------------------------------------------------
 # Opportunistic batching of the placing loop: pods take the nodes of a list that a cycle has left, without a

@@ -38,11 +38,11 @@ from ..framework.run_plugins import Target
 from ..framework.waiting_pods import PodNominator
 from ..plugins.queue_and_groups import SchedulingGates
 from ..queue import QueueSettings, SchedulingQueue
+from . import cycle
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, make_handle
 from .cycle.node_search import Batching
 from .cycle.results import GATED_WITH_GROUP, TERMINATING
-from .cycle.status_writes import patch_pod
 from .event_handlers import PodHandler, watch
 from .options import ClaimControllers, Drain, Options, Undoable, WorkloadControllers, check_readable
 
@@ -480,7 +480,7 @@ class SchedulerState:
             return
         self.nominator.add_nominated_pod(pod, info)
         if writes:
-            patch_pod(self.client, pod, None, info, self.bindings.writes)
+            cycle.status_writes.patch_pod(self.client, pod, None, info, self.bindings.writes)
 
     # ---- the node list -------------------------------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
-from .conflicts import other_uid_text, stale_text
 from .refusals import Origin, label
 
 T = TypeVar("T", bound=Object)
@@ -91,9 +90,9 @@ def _refuse_conflict(old: Object, new: Object) -> None:
     meta, stored = new.metadata, old.metadata
     if meta.uid and stored.uid and meta.uid != stored.uid:
         if _version(meta) == _version(stored):
-            raise InputError(other_uid_text(new, stored.uid))
+            raise InputError(server.conflicts.other_uid_text(new, stored.uid))
     elif 0 <= _version(meta) < _version(stored):
-        raise InputError(stale_text(new))
+        raise InputError(server.conflicts.stale_text(new))
 
 
 class ListedTwiceError(InputError):

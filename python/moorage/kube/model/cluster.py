@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType, structs
 
+from moorage import kube as everything
 from moorage.document import Count, Document
 from moorage.errors import first_of
 from moorage.table import Table, Tabular
 
-from ..plain import plain
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
 from .meta import Object
@@ -502,7 +502,7 @@ class Cluster(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the objects as a ``kind: List``, which `load` reads."""
         heads = [{"apiVersion": obj.api_version, "kind": obj.kind} for obj in self._objects()]
-        bodies = map(plain, self._objects())
+        bodies = map(everything.plain.plain, self._objects())
         items = [head | body for head, body in zip(heads, bodies, strict=True)]
         items += [msgspec.json.decode(policy.obj.document) for policy in self.outside_policies]
         return {"apiVersion": "v1", "kind": "List", "items": items}

@@ -42,7 +42,6 @@ from ..model.workload import (
 from ..releases import RELEASES, FeatureGates, default_gates
 from ..workloads.ownership import Names
 from .cluster_builder import build_cluster, check_object, check_priority, skipped_warnings
-from .deciding_release import deciding_release
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
@@ -377,7 +376,7 @@ def _gates_at(check: Check | None, server_version: str, cluster: Cluster) -> Fea
     alone = Cluster(cluster.nodes, cluster.pods, server_version=version)
     if check is not None:
         return check.gates(alone)
-    return default_gates(RELEASES[deciding_release(alone, None).version])
+    return default_gates(RELEASES[room.deciding_release.deciding_release(alone, None).version])
 
 
 def _emptied(objects: list[Object]) -> Iterator[Object]:

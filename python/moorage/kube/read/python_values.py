@@ -12,11 +12,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard
 
+from moorage import kube as everything
 from moorage.errors import InputError, shorten
 
 from ..model.cluster import Cluster
 from ..model.meta import Object
-from ..plain import encode_object, object_to_dict
 from .files import YAML_SUFFIXES, has_suffix
 
 # ---- write -------------------------------------------------------------------------------------------------
@@ -126,19 +126,19 @@ def _json(objects: Iterable[Object]) -> Iterator[bytes]:
     rest = iter(objects)
     first = list(islice(rest, 2))
     if len(first) == 1:
-        yield encode_object(first[0]) + b"\n"
+        yield everything.plain.encode_object(first[0]) + b"\n"
         return
     yield b'{"apiVersion":"v1","kind":"List","items":['
     separator = b"\n"
     for obj in chain(first, rest):
-        yield separator + encode_object(obj)
+        yield separator + everything.plain.encode_object(obj)
         separator = b",\n"
     yield b"\n]}\n"
 
 
 def _yaml(objects: Iterable[Object]) -> Iterator[bytes]:
     for number, obj in enumerate(objects):
-        yield ("---\n" * bool(number) + dump_yaml(object_to_dict(obj))).encode()
+        yield ("---\n" * bool(number) + dump_yaml(everything.plain.object_to_dict(obj))).encode()
 
 
 _FORMATS: dict[str, Callable[[Iterable[Object]], Iterator[bytes]]] = {"json": _json, "yaml": _yaml}
@@ -301,7 +301,7 @@ def _manifest(value: Any) -> Any:
     lightkube and pykube give whole manifests.
     """
     if isinstance(value, Object):
-        return object_to_dict(value)
+        return everything.plain.object_to_dict(value)
     if isinstance(value, datetime):
         value = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return value.isoformat().replace("+00:00", "Z")

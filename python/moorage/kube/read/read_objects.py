@@ -15,6 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, NoObjectError, examples, shorten
+from moorage.lazy import lazy_attribute
 from moorage.notes import RoutineNote
 
 from .. import read as room
@@ -69,15 +70,16 @@ from .files import (
     unread_hint,
 )
 from .object_defaults import default_namespace
-from .params_reader import ParamsReader
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_listed, is_manifest, is_path, text_of
 
 if TYPE_CHECKING:
     from ..workloads.seen_failures import FailedCreates, Touched
+    from .params_reader import ParamsReader
     from .yaml_events import DuplicateKey
 
 _EXAMPLES = 5
+_POLICY = "AdmissionPolicy"
 _PIECE = 1 << 20
 """Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
@@ -280,7 +282,6 @@ class _Reader:
         self.failed_creates: FailedCreates | None = None  # until there are events
         self.touched: list[Touched] = []
         self.metrics: list[Object] = []
-        self._params = ParamsReader()
         self.server_version = ""
         self._is_text = True  # what is read now, and no value of Python
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
@@ -579,7 +580,7 @@ class _Reader:
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
             self._store(room.snapshots.read_flags(obj, document), *origin[:3])
-            self._store_params(self._params.of_policy(obj), origin)
+            self._store_params(self._params.of_policy(obj) if kind.endswith(_POLICY) else (), origin)
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 differs = self.fields.check(document, kind, head.api_version, origin.source)
@@ -630,6 +631,11 @@ class _Reader:
         text = f"{error.path}: {error.message}" if error.path else error.message
         names = named, version, namespace, name or f"({label('', '', '', origin)})"
         self.refused.append(refused_object(InputError(text), names, origin.source))
+
+    @lazy_attribute
+    def _params(self) -> ParamsReader:
+        """Chooses the params of policies."""
+        return room.params_reader.ParamsReader()
 
     def _store_params(self, params: Iterable[PolicyParameter], origin: Origin) -> None:
         """Store objects that were left out before a policy named their kind."""

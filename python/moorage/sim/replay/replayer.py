@@ -23,9 +23,9 @@ from moorage.errors import InputError, located
 from moorage.kube import Node, Object, ObjectMeta, Pod
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.refusals import FieldValidation
+from moorage.kube.go_texts import timestamp, timestamps
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, NotFoundError
-from moorage.store.deletion import timestamp, timestamps
 from moorage.store.informer import HandlerFunctions
 from moorage.store.pod_binding import PodBinder
 

@@ -22,9 +22,9 @@ from moorage.engine.framework.handle import AT_ONCE, FrameworkHandle
 from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.framework.waiting_pods import NEVER, Ended, PodInPreBind, StatusSteps, WaitingPod
 from moorage.errors import CacheError
+from moorage.kube.go_texts import timestamp
 from moorage.kube.model.pod import Pod
 from moorage.store import ObjectClient, ObjectStore
-from moorage.store.deletion import timestamp
 
 from ..options import ClaimControllers
 from .engine import Engine

@@ -33,11 +33,12 @@ from moorage.lazy import lazy_attribute
 from moorage.store import InformerFactory, ObjectClient
 
 from ..options import ClaimControllers, Options
-from .diagnosis import Diagnosis
 from .node_search import Batching, NodeSearch
 
 if TYPE_CHECKING:
     from moorage.engine.framework.configuration import KubeSchedulerConfiguration
+
+    from .diagnosis import Diagnosis
 
 
 class Engine(NodeSearch):

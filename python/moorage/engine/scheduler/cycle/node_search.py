@@ -5,7 +5,7 @@ search leaves for equal pods.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,23 @@ from moorage._core.decide.decider import Decider, TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
+from moorage.engine import framework as fwk
 from moorage.engine.framework.extension_points import PreFilterRun, StatusError, out_of_range
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.interface import PreFilterPlugin
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Framework, Target
-from moorage.engine.framework.search_calls import SearchCalls
 from moorage.engine.framework.status import CycleState, Status
 from moorage.kube.model.pod import Pod
+from moorage.lazy import lazy_attribute
 
-from .diagnosis import Diagnosis, explain_verdict, explain_verdicts
+from .. import cycle as room
 from .results import Decision
+
+if TYPE_CHECKING:
+    from moorage.engine.framework.search_calls import SearchCalls
+
+    from .diagnosis import Diagnosis
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
 Verdicts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]
@@ -78,8 +84,7 @@ class NodeSearch:
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
-        self.bridge = SearchCalls(self.framework)
-        self.plan = profile.compile(self.cache.state, self.bridge)
+        self.plan = profile.compile(self.cache.state, lambda: self.bridge)
         self.placer = Placer(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.search, self.decider = self.placer.search, self.placer.decider
         self.decider.has_extenders = any(
@@ -87,7 +92,12 @@ class NodeSearch:
         )
         self.search.invalid_score, self.search.nominator = out_of_range, handle.nominator
         self.framework.attach(self.decider)
-        self.search.on_nominated = self.bridge.set_nominated_pods
+        self.search.on_nominated = lambda row, pods: self.bridge.set_nominated_pods(row, pods)
+
+    @lazy_attribute
+    def bridge(self) -> SearchCalls:
+        """Calls the plugins outside the core."""
+        return fwk.search_calls.SearchCalls(self.framework)
 
     def nodes_in_view(self) -> int:
         """Return the number of nodes in the snapshot of a cycle that begins now."""
@@ -247,7 +257,7 @@ class NodeSearch:
             _, verdicts, statuses = known
             counts = count_verdicts(verdicts)
             ran = self.after_trial(ran, target, tried, known)
-        diagnosis = Diagnosis(
+        diagnosis = room.diagnosis.Diagnosis(
             self.nodes_in_view(),
             profile,
             shape,
@@ -261,7 +271,7 @@ class NodeSearch:
             rows, verdicts, statuses = known or self._verdicts(target, tried)
             names = self.cache.state.view.names_of(rows)
             by_name = {} if ran.absent is None else self.rejected_by_all(ran.absent)()
-            return by_name | explain_verdicts(profile, shape, names, verdicts, statuses)
+            return by_name | room.diagnosis.explain_verdicts(profile, shape, names, verdicts, statuses)
 
         return diagnosis, by_node
 
@@ -290,7 +300,7 @@ class NodeSearch:
         rows, of_rows, statuses = verdicts
         verdict = int(of_rows[rows == tried][0])
         profile, shape = self.framework.profile_of(target), self.framework.shape_of(target)
-        return ran.after_trial(explain_verdict(profile, shape, verdict, statuses))
+        return ran.after_trial(room.diagnosis.explain_verdict(profile, shape, verdict, statuses))
 
     def number_statuses(
         self, target: Target, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]

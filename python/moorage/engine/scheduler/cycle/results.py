@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,11 @@ from moorage.engine.queue import QueuedPodInfo
 from moorage.kube import AnyGroup, Pod
 from moorage.table import Table, Tabular
 
-from .diagnosis import Diagnosis, Rejectors
+from .. import cycle as room
+
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis, Rejectors
+
 
 TERMINATING = "terminating"
 WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
@@ -176,7 +180,9 @@ class Failure(Struct, frozen=True, dict=True):
     @cached_property
     def rejectors(self) -> Rejectors:
         """The plugins that rejected the pod; none where the cycle failed with an error."""
-        rejectors = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+        rejectors = room.diagnosis.Rejectors()
+        if self.diagnosis and not self.error:
+            rejectors = self.diagnosis.rejectors()
         if self.group_failure:
             return rejectors._replace(unschedulable=rejectors.unschedulable | {GangScheduling.name})
         return rejectors

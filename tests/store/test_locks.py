@@ -58,6 +58,7 @@ def test_a_watch() -> None:
     calls = {
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
+        "copy_from": lambda: one.copy_from(store.watch(Pod)),
         "is_at": lambda: one.is_at(one.save()),
         "wait": one.wait,
         "poll": one.poll,

@@ -67,7 +67,13 @@ def test_operations_hold_their_lock_in_every_call() -> None:
         assert one.run("b", lambda: ())
 
     saved = one.save()
-    calls = {"run": ends, "save": one.save, "undo": lambda: one.undo(saved)}
+    other = Operations(lambda: 0.0)
+    calls = {
+        "run": ends,
+        "save": one.save,
+        "undo": lambda: one.undo(saved),
+        "copy_from": lambda: one.copy_from(other),
+    }
     exempt = [
         "are_running",
         "is_running",
@@ -86,7 +92,8 @@ def test_a_work_queue() -> None:
     calls = {
         "add": lambda: one.add("a"),
         "save": one.save,
-        "undo": lambda: one.undo({"a": None}),
+        "undo": lambda: one.undo(one.save()),
+        "copy_from": lambda: one.copy_from(WorkQueue()),
         "take": one.take,
     }
     check_locked(one, "_lock", ["keys"], calls)

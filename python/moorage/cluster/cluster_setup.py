@@ -23,8 +23,8 @@ from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTempl
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.kube.model.workload import WORKLOADS
 from moorage.kube.workloads.ownership import Names
+from moorage.saved_fields import SavedFields
 from moorage.store import ObjectClient, ObjectStore, find_object
-from moorage.store.saved_fields import SavedFields
 
 if TYPE_CHECKING:
     from moorage.engine.plugins.registry import ConfigurationSource
@@ -107,7 +107,7 @@ _RESYNCED = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
 _OF_CLAIMS = PersistentVolume, PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate
 
 
-class SimulatedController:
+class SimulatedController(SavedFields):
     """Simulates the controllers of claims in a store that only this scheduler writes to.
 
     They run when the scheduler calls: volumes are bound, and provisioned in any number and size for every
@@ -136,24 +136,11 @@ class SimulatedController:
         self._settled = -1  # `changes` of the store when `settle` last ended
 
     is_instant, can_wait = True, True
+    fields = ("_time.now", "_ahead", "_claims")
 
-    def save(self) -> object:
-        """Return the time, and the state of the controllers, for `undo`."""
-        claims = self._claims
-        return self._time.now, self._ahead, claims, claims and claims.save()
-
-    def undo(self, saved: Any) -> None:
-        """Restore a saved state. The store must have been restored before."""
-        self._time.now, self._ahead, self._claims, state = saved
-        if self._claims is not None:
-            self._claims.undo(state)
-
-    def copy_from(self, other: SimulatedController) -> None:
-        """Take the state of the controllers of another store, of which this one's is a clone."""
-        self._time.now, self._ahead = other._time.now, other._ahead
-        if other._claims is not None:
-            self._claims = self._made_claims()
-            self._claims.copy_from(other._claims)
+    def _made(self, name: str) -> SavedFields:
+        """Make the controllers of a fork."""
+        return self._made_claims()
 
     def now(self) -> float:
         """Return the simulated time in seconds."""

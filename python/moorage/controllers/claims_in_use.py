@@ -23,9 +23,9 @@ from moorage.kube.model.storage import (
 from moorage.kube.releases import Release
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.kube.workloads.readiness import as_starting
+from moorage.saved_fields import SavedFields
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 from .kubelets import OUT_OF_SERVICE, Kubelets
 

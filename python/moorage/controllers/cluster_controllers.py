@@ -58,6 +58,7 @@ from moorage.kube.workloads.ownership import (
 )
 from moorage.kube.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.kube.workloads.revisions import is_updated, mark_of
+from moorage.saved_fields import SavedFields
 from moorage.store import (
     DeletedFinalStateUnknown,
     Indexer,
@@ -68,7 +69,6 @@ from moorage.store import (
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 from .availability import AWAITING, Availability, AwaitedPod, Rollout, awaited_pods, refused_pods
 from .claims_in_use import AttachDetachController, ClaimProtection
@@ -265,22 +265,15 @@ class ClusterControllers(SavedFields):
         *("_changed", "_nodes", "_deleted", "_replacements", "_refused", "_absent"),
         *("_has_namespaces", "_going"),
         *("control", "availability"),
-        *("budgets", "claims", "jobs", "kubelets", "attachments"),
+        *("budgets", "claims", "jobs", "kubelets", "attachments", "queues"),
     )
 
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return super().save(), self.queues and self.queues.save()
+    def _made(self, name: str) -> SavedFields:
+        """Make Kueue for a fork."""
+        return self._queues()
 
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        own, queues = saved
-        super().undo(own)
-        if queues is None:
-            self.queues = None
-        else:
-            self.queues = self.queues or self._queues()
-            self.queues.undo(queues)
+    def _restored(self) -> None:
+        """Forget what was derived."""
         self.daemon_sets.forget_rollouts()
         self.control.begin_round()  # quotas count other pods
 

@@ -13,9 +13,9 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from moorage.kube.workloads.disruption import SCALABLE, Scalable, status_of
 from moorage.kube.workloads.ownership import is_healthy
+from moorage.saved_fields import SavedFields
 from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectClient
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 LABEL = "label"
 

@@ -32,9 +32,9 @@ from moorage.kube.workloads.job_state import (
 )
 from moorage.kube.workloads.missing_pods import create_job_pods
 from moorage.kube.workloads.ownership import FINISHED, is_active
+from moorage.saved_fields import SavedFields
 from moorage.store import NotFoundError
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 from .availability import Availability
 from .store_control import StoreControl, first_to_go

@@ -22,9 +22,9 @@ from moorage.kube.workloads.ownership import (
     is_healthy,
 )
 from moorage.kube.workloads.readiness import is_starting
+from moorage.saved_fields import SavedFields
 from moorage.store import Indexer, NotFoundError, ObjectStore
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 from .api_server import may_delete, server_of
 from .pod_times import TimesOf

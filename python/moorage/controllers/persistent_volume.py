@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Event, Lock
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -37,6 +37,7 @@ from moorage.errors import MoorageError
 from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.kube.admission.built_in_plugins import default_class
 from moorage.kube.model.storage import ObjectReference
+from moorage.saved_fields import SavedFields
 from moorage.store import (
     ConflictError,
     DeletedFinalStateUnknown,
@@ -67,7 +68,7 @@ _RECLAIMED = ("Released", "Failed")
 logger = logging.getLogger("moorage.volume")
 
 
-class PersistentVolumeController:
+class PersistentVolumeController(SavedFields):
     """Synchronizes claims and volumes.
 
     The controller is driven either by `run`, until it is stopped, or by `run_once`. In the second case
@@ -97,6 +98,11 @@ class PersistentVolumeController:
     counts : VolumeCounts
         Numbers of claims and volumes; `VolumeCounts.register` exports all metrics of the controller.
     """
+
+    fields = (
+        *("_next_resync", "_claim_queue", "_volume_queue", "_writer.claims", "_writer.volumes"),
+        *("_volume_operations.operations", "_volume_operations.times", "_recorder", "_is_at_rest"),
+    )
 
     def __init__(
         self,
@@ -181,50 +187,14 @@ class PersistentVolumeController:
         times = [self._volume_operations.operations.next_due(), resync]
         return min((time for time in times if time is not None), default=None)
 
-    def save(self) -> object:
-        """Return the state of the controller, for `undo`.
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether nothing has changed since a resync found all objects at rest."""
+        return self._rest == self._versions()
 
-        Requires an ObjectStore as client, and no running threads.
-        """
-        rests = self._rest == self._versions()
-        return self._next_resync, rests, [(part, part.save()) for part in self._parts()]
-
-    def undo(self, saved: object) -> None:
-        """Restore the state of `save`; store and informers must have been restored to that point before."""
-        self._next_resync, rests, parts = cast(Any, saved)
-        for part, state in parts:
-            part.undo(state)
-        self._rest = self._versions() if rests else None
-
-    def copy_from(self, other: PersistentVolumeController) -> None:
-        """Take the state of a controller over an ObjectStore of which this one's store is a clone. The
-        informers have copied theirs before.
-
-        An operation that waits between two steps is dropped; it is started again when its object is
-        synchronized.
-
-        Parameters
-        ----------
-        other : PersistentVolumeController
-            As for `save`.
-        """
-        self._next_resync = other._next_resync
-        self._writer.claims.copy_from(other._writer.claims)
-        self._writer.volumes.copy_from(other._writer.volumes)
-        mine, work = self._volume_operations, other._volume_operations
-        for part, state in (
-            (self._claim_queue, other._claim_queue.save()),
-            (self._volume_queue, other._volume_queue.save()),
-            (mine.operations, work.operations.save()),
-            (mine.times, work.times.save()),
-        ):
-            part.undo(state)
-        self._rest = self._versions() if other._rest == other._versions() else None
-
-    def _parts(self) -> tuple[Any, ...]:
-        queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
-        work = self._volume_operations
-        return (*queues, *caches, work.operations, work.times, self.get_event_recorder())
+    @_is_at_rest.setter
+    def _is_at_rest(self, is_at_rest: bool) -> None:
+        self._rest = self._versions() if is_at_rest else None
 
     def stop(self) -> None:
         """Receive no more events."""
@@ -264,7 +234,7 @@ class PersistentVolumeController:
         if due is None or now < due:
             return False
         self._next_resync = now + period if period > 0 else float("inf")
-        if self._rest == self._versions():
+        if self._is_at_rest:
             return False
         for loop in reversed(self._loops):
             for obj in sorted(loop.objects.values(), key=lambda obj: obj.key):  # upstream: as a Go map
@@ -490,7 +460,7 @@ class PersistentVolumeController:
 new_controller = PersistentVolumeController
 
 
-class WorkQueue:
+class WorkQueue(SavedFields):
     """A work queue of keys without duplicates (client-go, util/workqueue, with one worker).
 
     Keys are in order of insertion; a key that is queued already is not added again. All methods are
@@ -501,6 +471,8 @@ class WorkQueue:
     keys : OrderedDict
         The queued keys in order.
     """
+
+    fields = ("keys",)
 
     def __init__(self) -> None:
         self.keys = OrderedDict[str, None]()  # finds its first key at once, however many have gone before
@@ -518,16 +490,6 @@ class WorkQueue:
         """Remove and return the first key; None if the queue is empty."""
         with self._lock:
             return self.keys.popitem(last=False)[0] if self.keys else None
-
-    def save(self) -> object:
-        """Return the queued keys in order, for `undo`."""
-        with self._lock:
-            return self.keys.copy()
-
-    def undo(self, saved: object) -> None:
-        """Restore the queue of `save`."""
-        with self._lock:
-            self.keys = OrderedDict(cast("dict[str, None]", saved))
 
 
 class _SyncLoop(Generic[T]):

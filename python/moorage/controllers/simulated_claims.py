@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore
 
 from .persistent_volume import PersistentVolumeController
@@ -17,7 +17,7 @@ from .volume_operations import ControllerParameters
 from .volume_plugins import DriverTopology, InMemoryProvisioner, StorageCapacities
 
 
-class SimulatedClaims:
+class SimulatedClaims(SavedFields):
     """Binds, provisions and releases what the claims in a store ask for.
 
     Parameters
@@ -31,6 +31,8 @@ class SimulatedClaims:
     makes_for_groups : bool
         Whether claims are made for pod groups.
     """
+
+    fields, maps = ("_provisioners", "_controller"), ("_plugins",)
 
     def __init__(
         self,
@@ -48,21 +50,6 @@ class SimulatedClaims:
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._plugins: dict[str, InMemoryProvisioner] = {}
-
-    def save(self) -> object:
-        """Return the provisioned volumes and the state of the controller, for `undo`."""
-        plugins = [(plugin, plugin.save()) for plugin in self._plugins.values()]
-        controller = self._controller
-        return plugins, self._provisioners, controller, controller and controller.save()
-
-    def undo(self, saved: Any) -> None:
-        """Restore a saved state."""
-        plugins, self._provisioners, self._controller, known = saved
-        for plugin, volumes in plugins:
-            plugin.undo(volumes)
-        self._plugins = {plugin.name: plugin for plugin, _ in plugins}
-        if self._controller is not None:
-            self._controller.undo(known)
 
     def copy_from(self, other: SimulatedClaims) -> None:
         """Take the state of those of another store, of which this one's is a clone."""

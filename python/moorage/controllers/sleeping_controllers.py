@@ -28,6 +28,7 @@ from moorage.kube.model.storage import (
 )
 from moorage.kube.model.workload import WORKLOADS, ControllerRevision
 from moorage.kube.releases import FeatureGates
+from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
 
 from .pod_times import TimesOf
@@ -49,7 +50,7 @@ class ControlledCluster(NamedTuple):
     """The suspended workloads of other projects that the cluster had."""
 
 
-class SleepingControllers:
+class SleepingControllers(SavedFields):
     """Makes `ClusterControllers` at the first event that concerns them; until then nothing is to be done.
 
     Their informers and handlers are there from the beginning, so that they hear of everything in the same
@@ -121,18 +122,11 @@ class SleepingControllers:
             control = self._awake.control
             control.begin_back_off(known or control.refusals)
 
-    def save(self) -> object:
-        """Return the state of the controllers, for `undo`."""
-        state = None if self._awake is None else self._awake.save()
-        return self._has_started, self._has_namespaces, state
+    fields = ("_has_started", "_has_namespaces", "_awake")  # informers forget the indexes of what goes
 
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        self._has_started, self._has_namespaces, state = saved
-        if state is None:
-            self._awake = None  # informers have forgotten its indexes
-        else:
-            self.wake().undo(state)
+    def _made(self, name: str) -> SavedFields:
+        """Make the controllers of a fork."""
+        return self.wake()
 
     @property
     def deletions(self) -> int:

@@ -54,6 +54,7 @@ from moorage.kube.workloads.ownership import (
 from moorage.kube.workloads.readiness import with_readiness
 from moorage.kube.workloads.revisions import Mark
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
+from moorage.saved_fields import SavedFields
 from moorage.store import (
     AlreadyExistsError,
     Indexer,
@@ -64,7 +65,6 @@ from moorage.store import (
 )
 from moorage.store.deletion import tell_why
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 from .api_server import POLICIES, admission_of, server_of, who_deletes
 

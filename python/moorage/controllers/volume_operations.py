@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, RLock, Thread
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +37,7 @@ from moorage.engine.volume.claims import (
 from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, Resources, StorageClass
 from moorage.kube.model.storage import ObjectReference
 from moorage.kube.workloads.ownership import FINISHED
+from moorage.saved_fields import SavedFields
 from moorage.store import (
     AlreadyExistsError,
     ApiError,
@@ -47,7 +48,6 @@ from moorage.store import (
     find_object,
 )
 from moorage.store.indexer import by_namespace
-from moorage.store.saved_fields import SavedFields
 
 from .volume_plugins import (
     DeletableVolumePlugin,
@@ -81,7 +81,7 @@ class _Pause(Struct, frozen=True):
     length: float
 
 
-class Operations:
+class Operations(SavedFields):
     """Asynchronous operations by name.
 
     Without threads, `run` runs an operation until it waits, and `run_due` continues the operations that are
@@ -92,6 +92,8 @@ class Operations:
     clock : callable
         Returns the time in seconds.
     """
+
+    fields = ("_pauses", "_sequence")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -166,17 +168,17 @@ class Operations:
     def save(self) -> object:
         """Return the waiting and failed operations, for `undo`."""
         with self._lock:
-            return self._pauses.copy(), self._waiting.copy(), self._sequence
+            return super().save(), self._waiting.copy()
 
-    def undo(self, saved: object) -> None:
+    def undo(self, saved: Any) -> None:
         """Restore the state of `save`, without threads.
 
         An operation that has continued since is dropped, because its steps cannot be undone; its caller can
         start it again.
         """
+        own, waiting = saved
         with self._lock:
-            pauses, waiting, self._sequence = cast(Any, saved)
-            self._pauses = pauses.copy()
+            super().undo(own)
             self._waiting = [operation for operation in waiting if operation in self._waiting]
             heapq.heapify(self._waiting)
             self._running = {name for _, _, name, _ in self._waiting}

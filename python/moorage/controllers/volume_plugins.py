@@ -39,9 +39,9 @@ from moorage.kube import (
 from moorage.kube.model import storage
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
+from moorage.saved_fields import SavedFields
 from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.protocol import overwrite
-from moorage.store.saved_fields import SavedFields
 
 logger = logging.getLogger("moorage.volume")
 

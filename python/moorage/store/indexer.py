@@ -13,6 +13,7 @@ from moorage._core.base.indexed_objects import IndexedObjects, Mark, Reader
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Object
 from moorage.kube.model.meta import selected_labels
+from moorage.saved_fields import SavedFields
 
 from .errors import NotFoundError, singular
 
@@ -99,7 +100,7 @@ class KeyLog:
             return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
 
 
-class Indexer(Generic[T]):
+class Indexer(SavedFields, Generic[T]):
     """Objects by key (``namespace/name``), like client-go's Indexer. An index is built when it is first read.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 from msgspec.structs import replace
 
 from moorage.kube import Object
+from moorage.saved_fields import SavedFields
 
 from .errors import ResourceExpiredError
 from .protocol import Replacement, WatchEvent
@@ -66,7 +67,7 @@ class Changed(Condition):
             super().notify_all()
 
 
-class Watch(Generic[T]):
+class Watch(SavedFields, Generic[T]):
     """The events of one kind after a resource version, as the API server's watch cache sends them.
 
     With a selector, an object that begins to match it is ADDED, and one that ceases to match it is DELETED
@@ -91,6 +92,8 @@ class Watch(Generic[T]):
         The history does not reach back to `version`.
     """
 
+    fields = ("_position", "_version", "_initial", "_closed", "_pending")
+
     def __init__(
         self,
         changed: Changed,
@@ -99,7 +102,7 @@ class Watch(Generic[T]):
         version: str,
         initial: Callable[[], tuple[list[T], str]] | None,
     ) -> None:
-        self._changed = changed
+        self._lock = self._changed = changed
         self._table = table
         self._match = match
         self._version = version
@@ -166,14 +169,9 @@ class Watch(Generic[T]):
     ) -> None:
         self.close()
 
-    def save(self) -> object:
-        """Return the watch's position and pending events, for `undo`."""
-        with self._changed:
-            return self._position, self._version, self._initial, self._closed, self._pending.copy()
-
     def is_at(self, saved: object) -> bool:
         """Whether the watch is where it was."""
-        position, version, initial, closed, pending = cast(Any, saved)
+        (position, version, initial, closed, pending), _ = cast(Any, saved)
         with self._changed.lock:
             return (
                 self._position == position
@@ -184,13 +182,10 @@ class Watch(Generic[T]):
                 and not self._pending
             )
 
-    def undo(self, saved: object) -> None:
-        """Restore the state of `save`. The store must have been restored before."""
-        with self._changed:
-            self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
-            self._pending = pending.copy()
-            if not self._closed:
-                self._table.watches.add(self)
+    def _restored(self) -> None:
+        """Hear of what is written again."""
+        if not self._closed:
+            self._table.watches.add(self)
 
     def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
         """Follow a table that has undone events: each delivered event is followed by its reverse.
@@ -247,6 +242,8 @@ class Followed(Watch[T]):
     lists : callable
         Returns the objects, and their resource version.
     """
+
+    fields = ("_position", "_version", "_initial", "_closed", "_pending")
 
     def __init__(
         self,

@@ -29,8 +29,8 @@ from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, i
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.jobs.job_workloads import JobWorkloads
 from moorage.queues.whole_amounts import amounts_of
+from moorage.saved_fields import SavedFields
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
-from moorage.store.saved_fields import SavedFields
 
 from ..store_control import StoreControl
 from .queued_pods import (
@@ -52,26 +52,24 @@ _FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
 _SECOND = 1000
 
 
-class _SharedKueue(SavedFields):
-    """Kueue, of which a copy goes on if it changes after it was saved."""
+class _SharedKueue:
+    """Kueue, which a saved state and a fork share until it changes."""
 
-    def __init__(self) -> None:
-        self.kueue = Kueue()
-        self._is_saved = False
+    def __init__(self, kueue: Kueue) -> None:
+        self.kueue = kueue
+        self._is_shared = False
 
-    def save(self) -> object:
-        """Return it; the next change is one of a copy."""
-        self._is_saved = True
-        return self.kueue
-
-    def undo(self, saved: Any) -> None:
-        """Go on with what was saved."""
-        self.kueue, self._is_saved = saved, True
+    def copy(self) -> _SharedKueue:
+        """Share it."""
+        self._is_shared = True
+        out = _SharedKueue(self.kueue)
+        out._is_shared = True
+        return out
 
     def changing(self) -> Kueue:
         """Return it, for a change."""
-        if self._is_saved:
-            self.kueue, self._is_saved = self.kueue.copy(), False
+        if self._is_shared:
+            self.kueue, self._is_shared = self.kueue.copy(), False
         return self.kueue
 
 
@@ -117,7 +115,7 @@ class QueueController(SavedFields):
     ) -> None:
         self._client, self._control = client, control
         self._suspended = {each.source.metadata.uid: each for each in suspended if each.source is not None}
-        self._shared = _SharedKueue()
+        self._shared = _SharedKueue(Kueue())
         self._version = ""
         self._seen = -1
         self._is_behind = False  # whether something has changed since it decided

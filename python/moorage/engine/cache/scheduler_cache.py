@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from weakref import ref
 
 from moorage import forked_owners
@@ -33,8 +33,8 @@ logger = logging.getLogger("moorage.cache")
 HALF_UNDONE = "an undo has failed, so half of what it should restore is lost: make a new scheduler or cache"
 
 
-class Enlisted(Protocol):
-    """State outside the cache that is rolled back with a transaction."""
+class Undoable(Protocol):
+    """State that can be saved, and restored any number of times."""
 
     def save(self) -> object:
         """Save the state; called when a transaction begins.
@@ -42,16 +42,23 @@ class Enlisted(Protocol):
         Returns
         -------
         object
-            The argument of `undo` or `release`.
+            The argument of `undo`.
         """
 
-    def undo(self, saved: object) -> None:
+    def undo(self, saved: Any) -> None:
         """Restore a saved state; called when the transaction has been rolled back, and again if a signal has
         broken it off.
         """
 
+
+class Enlisted(Undoable, Protocol):
+    """State outside the cache that is rolled back with a transaction."""
+
     def release(self, saved: object) -> None:
-        """Discard a saved state; called when the transaction has been committed, perhaps again as `undo`."""
+        """Discard a saved state; called when the transaction has been committed, perhaps again as `undo`.
+        Most states need nothing.
+        """
+        return
 
 
 class Participant(Enlisted, Protocol):

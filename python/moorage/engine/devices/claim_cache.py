@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 from moorage._core.devices.claims_of_pods import (
     ClaimError,
@@ -208,10 +208,9 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._in_flight = dict(in_flight)
         self._observed.restore(observed)
 
-    def copy_from(self, other: AssumeCache[ResourceClaim]) -> None:
+    def copy_from(self, other: Self) -> None:
         super().copy_from(other)
-        there = cast(ClaimCache, other)
-        self._in_flight, self._observed = there._in_flight.copy(), there._observed.copy()
+        self._in_flight, self._observed = other._in_flight.copy(), other._observed.copy()
 
 
 # ---- claim consumers ---------------------------------------------------------------------------------------

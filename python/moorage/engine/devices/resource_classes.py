@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
 
 from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
+from moorage.saved_fields import SavedFields
 from moorage.store import DeletedFinalStateUnknown, Informer
 
 from ..framework.handle import FrameworkHandle
 
 
-class ResourceClasses:
+class ResourceClasses(SavedFields):
     """The device class of each extended resource, as upstream keeps it while classes come, change and go
     (k8s.io/dynamic-resource-allocation, deviceclass/extendedresourcecache).
 
@@ -24,6 +24,8 @@ class ResourceClasses:
     informer : Informer of DeviceClass
         The order of its events counts, so the classes follow it from the start.
     """
+
+    fields = ("by_resource",)
 
     def __init__(self, informer: Informer[DeviceClass]) -> None:
         self.by_resource: dict[str, DeviceClass] = {}
@@ -53,18 +55,6 @@ class ResourceClasses:
             return
         kept = {name: known for name, known in self.by_resource.items() if name not in former}
         self.by_resource = kept | dict.fromkeys(_resources(new), new)
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.by_resource
-
-    def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
-        self.by_resource = cast("dict[str, DeviceClass]", saved)
-
-    def copy_from(self, other: ResourceClasses) -> None:
-        """Take the state of the classes of another scheduler."""
-        self.by_resource = other.by_resource
 
 
 def _resources(device_class: DeviceClass) -> list[str]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from moorage.errors import MoorageError, place_of
 from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
+from moorage.saved_fields import SavedFields
 
 from ..cache import SchedulerCache, Snapshot
 from .waiting_pods import PodInPreBind, PodNominator, WaitingPod, WaitingPods
@@ -186,7 +187,7 @@ Kind = tuple[str, str]
 """Name of the plugin, and name of the exception type."""
 
 
-class PluginErrors:
+class PluginErrors(SavedFields):
     """Logs and counts the exceptions that plugins of a scheduler raise, and their answers that are refused,
     as `PluginError`.
 
@@ -204,6 +205,8 @@ class PluginErrors:
     scores : dict of str to bool
         By plugin in Python, whether any of its scores were accepted; False where all calls have failed.
     """
+
+    fields = ("counts", "first", "scores")
 
     def __init__(self, fail_fast: bool = False) -> None:
         self.fail_fast = fail_fast
@@ -234,12 +237,6 @@ class PluginErrors:
             logger.error("%s: %s", about, text, exc_info=error if place_of(error) else None)
         else:
             self._silent[kind] += 1
-
-    def copy_from(self, other: PluginErrors) -> None:
-        """Take over what another scheduler has counted."""
-        self.counts.update(other.counts)
-        self.first.update(other.first)
-        self.scores.update(other.scores)
 
     def tell(self, about: str) -> None:
         """Note the exceptions that were kept, now that their pod is known."""
@@ -336,8 +333,10 @@ MOST_EVENTS = 1 << 14
 """Recorded events, or runs of alike ones, that are kept; twice as many before the older half goes."""
 
 
-class EventRecorder:
+class EventRecorder(SavedFields):
     """Records the last events in order."""
+
+    fields = ("_recorded",)
 
     def __init__(self) -> None:
         self._recorded: list[Event | AlikeEvents] = []
@@ -353,22 +352,9 @@ class EventRecorder:
                 events += (Event(regarding, *recorded[1:]) for regarding in recorded.regarding)
         return events
 
-    def save(self) -> object:
-        """Return a mark of what is recorded, for `undo`."""
-        return self._recorded, len(self._recorded)
-
-    def undo(self, saved: Any) -> None:
-        """Drop the events recorded since `save`."""
-        self._recorded, recorded = saved
-        del self._recorded[recorded:]
-
-    def copy_from(self, other: EventRecorder) -> None:
-        """Take the events of another recorder."""
-        self._recorded = other._recorded.copy()
-
     def _record(self, recorded: Event | AlikeEvents) -> None:
         if len(self._recorded) >= 2 * MOST_EVENTS:
-            self._recorded = self._recorded[-MOST_EVENTS:]  # a new list, as `undo` may restore the other
+            self._recorded = self._recorded[-MOST_EVENTS:]
         self._recorded.append(recorded)
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:

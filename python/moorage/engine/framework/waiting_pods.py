@@ -8,8 +8,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from moorage.engine.cache.scheduler_cache import Enlisted
 from moorage.kube import Pod
 from moorage.kube.go_texts import format_duration
+from moorage.saved_fields import SavedFields
 
 from .status import Code, Status
 
@@ -22,7 +24,7 @@ INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1, 10
 NEVER = float("inf")
 
 
-class WaitingPod:
+class WaitingPod(SavedFields):
     """A pod that waits until each waiting plugin has allowed it, or one plugin has rejected it.
 
     Each waiting plugin has a timer, which rejects the pod. Timers use the clock of the caller of `expire`.
@@ -41,6 +43,8 @@ class WaitingPod:
         `now`, in seconds.
     """
 
+    fields = ("_deadlines", "_pending", "_signal", "_listeners")
+
     def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:
         self.pod, self.began = pod, now
         self._timeouts = dict(timeouts)
@@ -48,7 +52,7 @@ class WaitingPod:
         self._pending = list(timeouts)
         self._signal: Status | None = None
         self._listeners: list[Callable[[], object]] = []
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = self._changed = threading.Condition(threading.RLock())
         self.expire(now)
 
     def __repr__(self) -> str:
@@ -140,18 +144,6 @@ class WaitingPod:
             if self._signal is not None:
                 listener()
 
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        with self._changed:
-            return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        with self._changed:
-            deadlines, pending, self._signal, listeners = saved
-            self._deadlines, self._pending = deadlines.copy(), pending.copy()
-            self._listeners = listeners.copy()
-
     def copy(self) -> WaitingPod:
         """Return an independent copy without listeners."""
         with self._changed:
@@ -211,8 +203,10 @@ class WaitingPod:
             return signal
 
 
-class WaitingPods:
+class WaitingPods(SavedFields):
     """The waiting pods of a framework by UID, in order of insertion. Thread-safe."""
+
+    maps = ("_pods",)
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -220,18 +214,6 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._pods)
-
-    def save(self) -> object:
-        """Return the waiting pods and their states, for `undo`."""
-        with self._lock:
-            return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        with self._lock:
-            self._pods = {uid: waiting for uid, waiting, _ in saved}
-            for _, waiting, decided in saved:
-                waiting.undo(decided)
 
     def copy_from(self, other: WaitingPods) -> None:
         """Take copies of the pods of another framework."""
@@ -332,7 +314,7 @@ class NominatingInfo(Struct, frozen=True):
 CHANGES_LIMIT = 1 << 14
 
 
-class PodNominator:
+class PodNominator(Enlisted):
     """The nominated pods by UID, and per node in the order of their nominations. Thread-safe.
 
     Parameters
@@ -558,9 +540,6 @@ class PodNominator:
             self.nodes.update(nodes)
             self.by_node = pods
             self._begin_epoch()
-
-    def release(self, saved: object) -> None:
-        """Do nothing: saved nominations need no release."""
 
     def __bool__(self) -> bool:
         """Whether some pod is nominated to a node."""

@@ -44,6 +44,7 @@ from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity, VolumeAtta
 from moorage.kube.model.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.ownership import FINISHED
+from moorage.saved_fields import SavedFields
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informer import HandlerFunctions, last_state
 
@@ -338,7 +339,7 @@ class NodeHandler:
             logger.error("%s", error)
 
 
-class PodHandler:
+class PodHandler(SavedFields):
     """Passes pods with a node to the cache, and pods without one to the queue. Finished pods are in neither.
 
     Parameters
@@ -359,6 +360,8 @@ class PodHandler:
     indexer : Indexer
         The informers' copy of the pods; empty before `watch`.
     """
+
+    fields = ("others", "finished")
 
     def __init__(
         self,
@@ -385,17 +388,6 @@ class PodHandler:
             Cause.NOMINATED: queue.follow_nominations,
         }
 
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.others.copy(), self.finished.copy(), None if self.ages is None else self.ages.now
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        others, finished, now = saved
-        self.others, self.finished = others.copy(), finished.copy()
-        if self.ages is not None:
-            self.ages.now = now
-
     @property
     def pending(self) -> dict[str, Pod]:
         """Pods without a node by ``namespace/name``, neither bound nor assumed on one.
@@ -411,7 +403,7 @@ class PodHandler:
             pods += self.others.values()
             return {pods[at].key: pods[at] for at in not_assumed(self.cache.state, pods)}
 
-    def release(self, pod: Pod) -> None:
+    def release_assumed(self, pod: Pod) -> None:
         """Remove an assumed pod from its node. If the store has it, it is pending again."""
         self._remove(pod, False)
         latest = self.unbound(pod)

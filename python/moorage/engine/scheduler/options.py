@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.state.cluster_state import ClusterState
+from moorage.engine.cache.scheduler_cache import Undoable
 from moorage.errors import ClockError, InputError
 from moorage.kube.model.meta import Object
 from moorage.kube.model.pod import Pod
@@ -61,26 +62,20 @@ class Options(Struct, frozen=True, kw_only=True):
 # It works between pods, and says when it wants to be asked again. `cluster` makes the controllers themselves.
 
 
-class Undoable(Protocol):
-    """State that can be saved, and restored any number of times."""
+class Controllers(Undoable, Protocol):
+    """Controllers that a fork takes over."""
 
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
+    def copy_from(self, other: Any) -> None:
+        """Take the state of the controllers of another store, of which this one's is a clone."""
 
 
-class ClaimControllers(Undoable, Protocol):
+class ClaimControllers(Controllers, Protocol):
     """The controllers of claims, and the time that passes while they work."""
 
     is_instant: bool
     """Whether waiting takes no real time, so that nothing else is done meanwhile."""
     can_wait: bool
     """Whether the scheduler can let time pass."""
-
-    def copy_from(self, other: Any) -> None:
-        """Take the state of the controllers of another store, of which this one's is a clone."""
 
     def now(self) -> float:
         """Return the time in seconds."""
@@ -95,7 +90,7 @@ class ClaimControllers(Undoable, Protocol):
         """Bind and release the claims that can be, and return whether anything was written."""
 
 
-class WorkloadControllers(Undoable, Protocol):
+class WorkloadControllers(Controllers, Protocol):
     """The controllers of workloads, which create and delete pods."""
 
     @property

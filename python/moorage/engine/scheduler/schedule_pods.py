@@ -602,7 +602,7 @@ def release_pods(context: SchedulerState, placed: Placed) -> None:
     with context.writing():
         for pod in pods:
             if cache.is_assumed_pod(pod):
-                context.pods.release(pod)
+                context.pods.release_assumed(pod)
             else:
                 client.delete(Pod, pod.name, pod.namespace, uid=pod.metadata.uid)
     context.sync()

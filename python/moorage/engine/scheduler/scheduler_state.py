@@ -26,8 +26,7 @@ from moorage.store.pod_binding import why_unreadable
 
 from .. import framework as fwk
 from .. import scheduler as room
-from ..cache import SchedulerCache
-from ..cache.scheduler_cache import end_each
+from ..cache.scheduler_cache import SchedulerCache, Undoable, end_each
 from ..devices.resource_classes import ResourceClasses
 from ..framework.claim_plugins import NO_RESOURCES
 from ..framework.events import ASSIGNED_POD_DELETE
@@ -44,7 +43,7 @@ from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, mak
 from .cycle.node_search import Batching
 from .cycle.results import GATED_WITH_GROUP, TERMINATING
 from .event_handlers import PodHandler, watch
-from .options import ClaimControllers, Drain, Options, Undoable, WorkloadControllers, check_readable
+from .options import ClaimControllers, Drain, Options, WorkloadControllers, check_readable
 
 if TYPE_CHECKING:
     from ..framework.group_index import PodGroups
@@ -598,7 +597,7 @@ class SchedulerState:
             The client is no ObjectStore, or pods are being bound.
         """
         mark = self._store_to(FOREIGN, RUNNING).save()
-        return mark, self.drains, [(part, part.save()) for part in self._parts()]
+        return mark, self.drains, self.time.now, [(part, part.save()) for part in self._parts()]
 
     def refuse_failing_plugins(self, served: Iterable[str]) -> None:
         """Check that plugins have not failed on every pod.
@@ -644,16 +643,17 @@ class SchedulerState:
     def copy_from(self, other: SchedulerState) -> None:
         """Take the state of all parts of another scheduler, of whose cache and store this one has copies."""
         self.informers.copy_from(other.informers)
-        self.pods.undo(other.pods.save())
+        self.time.now = other.time.now
+        self.pods.copy_from(other.pods)
         self.queue.copy_from(other.queue)
-        engines = self.rotation.copy_from(other.rotation)
+        engines = self.rotation.take_over(other.rotation)
         self.handle.waiting_pods.copy_from(other.handle.waiting_pods)
-        self.bindings.copy_from(other.bindings, engines)
+        self.bindings.take_over(other.bindings, engines)
         self.handle.recorder.copy_from(other.handle.recorder)
         self.handle.plugin_errors.copy_from(other.handle.plugin_errors)
         self.volumes.copy_from(cast(Any, other.volumes))
         if self.controllers is not None and other.controllers is not None:
-            self.controllers.undo(other.controllers.save())
+            self.controllers.copy_from(other.controllers)
         self._shared.copy_from(other._shared)
         self.drains = other.drains
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
@@ -661,7 +661,7 @@ class SchedulerState:
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""
-        mark, self.drains, parts = cast(Any, saved)
+        mark, self.drains, self.time.now, parts = cast(Any, saved)
         self.bindings.stop()  # first, to end the writes of threads
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):  # else it has been undone, before a signal ended this method
@@ -670,7 +670,7 @@ class SchedulerState:
 
     def release(self, saved: object) -> None:
         """Drop the state of `save` without restoring it."""
-        mark, _, _ = cast(Any, saved)
+        mark, *_ = cast(Any, saved)
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):
             store.release(mark)

@@ -9,11 +9,12 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from threading import RLock
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from moorage._core.base.indexed_objects import Reader, new_states
 from moorage._core.base.watch_events import Notice
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim
+from moorage.saved_fields import SavedFields
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.indexer import by_namespace
 
@@ -49,7 +50,7 @@ class ObjectNameError(VolumeError):
         super().__init__(f"failed to get object name: {detail}")
 
 
-class AssumeCache(Generic[T]):
+class AssumeCache(SavedFields, Generic[T]):
     """Objects by key (``namespace/name``): the informer's state and the assumed state of each.
 
     An assumed state ends when the informer reports a higher resource version or the object's deletion, or by
@@ -66,6 +67,8 @@ class AssumeCache(Generic[T]):
     index_func : callable or None
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
+
+    fields = ("_objects", "_assumed")
 
     def __init__(
         self,
@@ -352,24 +355,8 @@ class AssumeCache(Generic[T]):
 
     # ---- transactions --------------------------------------------------------------------------------------
 
-    def save(self) -> object:
-        """Return the states of all objects, for `undo`."""
-        with self._lock:
-            return self._objects.save(), self._assumed.copy()
-
-    def undo(self, saved: object) -> None:
-        """Restore the states of `save`."""
-        objects, assumed = cast("tuple[object, dict[str, T]]", saved)
-        with self._lock:
-            self._objects.undo(objects)
-            self._assumed = assumed.copy()
-            self._assumptions += 1
-
-    def copy_from(self, other: AssumeCache[T]) -> None:
-        """Take the states of another cache."""
-        with other._lock, self._lock:
-            self._objects.copy_from(other._objects)
-            self._assumed = other._assumed.copy()
+    def _restored(self) -> None:
+        self._assumptions += 1
 
     # ---- within --------------------------------------------------------------------------------------------
 

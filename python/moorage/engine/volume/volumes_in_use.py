@@ -15,6 +15,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage._core.volumes.volume_counts import VolumeUsers
 from moorage.kube import Pod, Volume
 from moorage.kube.model.pod import DiskVolumeSource
+from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory
 
 from .attached_volumes import AttachedVolumes
@@ -155,7 +156,7 @@ def disk_of(volume: Volume) -> Disk | None:
 V = TypeVar("V")
 
 
-class LostUses:
+class LostUses(SavedFields):
     """What upstream counts too little of the uses of claims (v1.37, cache.go, ``pvcRefCountsDelta``).
 
     A node that goes takes the uses by its pods from the count. If it is back before the next snapshot,
@@ -175,6 +176,7 @@ class LostUses:
         on those that were gone then.
     """
 
+    fields = ("uses", "_gone")
     is_copied_whole = True  # by a fork of the scheduler, as nothing can derive it anew
 
     def __init__(self, handle: FrameworkHandle) -> None:
@@ -211,10 +213,6 @@ class LostUses:
         if self.uses:
             gone = self._uses_on_gone()
             self._set(sum(gone.values(), Counter[str]()), dict.fromkeys(gone))
-
-    def copy_from(self, other: LostUses) -> None:
-        """Take the state of another scheduler."""
-        self.uses, self._gone = other.uses.copy(), other._gone.copy()
 
     def _set(self, uses: Counter[str], gone: dict[str, None]) -> None:
         """Set the state; a rollback restores it before the view asks again."""

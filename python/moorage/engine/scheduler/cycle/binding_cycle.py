@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any
 
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from moorage.engine.framework.waiting_pods import NEVER, Ended, PodInPreBind, St
 from moorage.errors import CacheError
 from moorage.kube.go_texts import timestamp
 from moorage.kube.model.pod import Pod
+from moorage.saved_fields import SavedFields
 from moorage.store import ObjectClient, ObjectStore
 
 from ..options import ClaimControllers
@@ -130,7 +130,7 @@ class Running(Struct, eq=False):
         return self.due <= now or bool(self.in_pre_bind is not None and self.in_pre_bind.cause)
 
 
-class BindingCycles:
+class BindingCycles(SavedFields):
     """Holds the pods that wait on Permit or are being bound.
 
     Parameters
@@ -160,6 +160,8 @@ class BindingCycles:
         removal.
     """
 
+    fields = ("waiting", "freed", "decided", "_expiry")
+
     def __init__(
         self,
         client: ObjectClient,
@@ -183,11 +185,7 @@ class BindingCycles:
         self.decided: deque[str] = deque()
         self._expiry = NEVER  # time in seconds before which no Permit timer is due
 
-    def save(self) -> object:
-        """Return the pods that wait on Permit, for `undo`. No pod may be in a running binding cycle."""
-        return self.waiting.copy(), self.freed.copy(), self.decided.copy(), self._expiry
-
-    def copy_from(self, other: BindingCycles, engines: Mapping[Engine, Engine]) -> None:
+    def take_over(self, other: BindingCycles, engines: Mapping[Engine, Engine]) -> None:
         """Take the pods of another scheduler that wait on Permit.
 
         Parameters
@@ -212,11 +210,6 @@ class BindingCycles:
         for uid, running in self.running.items():
             running.started.engine.handle.pods_in_pre_bind.pop(uid, None)
         self.running = {}
-
-    def undo(self, saved: Any) -> None:
-        """Restore the pods that waited on Permit, after `stop`."""
-        waiting, freed, decided, self._expiry = saved
-        self.waiting, self.freed, self.decided = waiting.copy(), freed.copy(), decided.copy()
 
     def hold(self, started: Started) -> None:
         """Hold a pod until its wait on Permit has ended."""

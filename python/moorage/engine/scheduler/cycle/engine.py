@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.search import MAX_THREADS
 from moorage._core.state.pod_class import Shape
-from moorage.engine.cache import SchedulerCache
+from moorage.engine.cache import Participant, SchedulerCache
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.in_tree_plugins import CorePostFilter
 from moorage.engine.framework.interface import FilterPlugin, Plugin, PreFilterPlugin
@@ -30,6 +30,7 @@ from moorage.errors import InputError
 from moorage.kube.model.pod import Pod
 from moorage.kube.releases import groups_pods
 from moorage.lazy import lazy_attribute
+from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectClient
 
 from ..options import ClaimControllers, Options
@@ -260,10 +261,10 @@ def _extenders(configuration: KubeSchedulerConfiguration | None, cache: Schedule
     return make_extenders(configuration, cache.node_info)
 
 
-class Rotation:
+class Rotation(SavedFields, Participant):
     """The position in the node list at which the next search begins, shared by all profiles.
 
-    A Participant of the cache's transactions. kube-scheduler v1.36, schedule_one.go nextStartNodeIndex.
+    kube-scheduler v1.36, schedule_one.go nextStartNodeIndex.
 
     Parameters
     ----------
@@ -275,6 +276,8 @@ class Rotation:
     holder : Engine
         The engine whose decider has the position: the one that searched last.
     """
+
+    fields = ("holder", "holder.decider.start")
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = engines
@@ -298,18 +301,7 @@ class Rotation:
     def start(self, start: int) -> None:
         self.holder.decider.start = start
 
-    def save(self) -> object:
-        """Return what `undo` needs: the holder and its position."""
-        return self.holder, self.holder.decider.start
-
-    def undo(self, saved: Any) -> None:
-        """Restore the holder and its position."""
-        self.holder, self.holder.decider.start = saved
-
-    def release(self, saved: object) -> None:
-        """Do nothing: a saved position needs no release."""
-
-    def copy_from(self, other: Rotation) -> dict[Engine, Engine]:
+    def take_over(self, other: Rotation) -> dict[Engine, Engine]:
         """Take the state of the rotation and of the engines of another scheduler.
 
         Returns

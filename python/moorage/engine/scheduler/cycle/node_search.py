@@ -5,7 +5,7 @@ search leaves for equal pods.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from moorage._core.decide.placer import Placer
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
+from moorage.engine.cache import Participant
 from moorage.engine.framework.extension_points import PreFilterRun, StatusError, out_of_range
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.interface import PreFilterPlugin
@@ -25,6 +26,7 @@ from moorage.engine.framework.run_plugins import Framework, Target
 from moorage.engine.framework.status import CycleState, Status
 from moorage.kube.model.pod import Pod
 from moorage.lazy import lazy_attribute
+from moorage.saved_fields import SavedFields
 
 from .. import cycle as room
 from .results import Decision
@@ -360,8 +362,8 @@ class Hint(Struct, frozen=True):
     node: str = ""
 
 
-class Batching:
-    """Holds the list of scored nodes that the last cycle left. A Participant of the cache's transactions.
+class Batching(SavedFields, Participant):
+    """Holds the list of scored nodes that the last cycle left.
 
     Parameters
     ----------
@@ -378,6 +380,8 @@ class Batching:
         The list of the last cycle.
     """
 
+    fields = ("scored",)
+
     def __init__(self, is_on: bool, clock: Callable[[], float], rescores: bool = False) -> None:
         self.is_on = is_on
         self.clock = clock
@@ -389,17 +393,6 @@ class Batching:
         expires."""
         scored, self.scored = self.scored, None
         return scored
-
-    def save(self) -> object:
-        """Return a copy of the list for `undo`."""
-        return None if self.scored is None else self.scored.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore a saved list."""
-        self.scored = saved
-
-    def release(self, saved: object) -> None:
-        """Do nothing: a saved list needs no release."""
 
     def clone(self) -> Batching:
         """Return the batching of a fork, without a list."""

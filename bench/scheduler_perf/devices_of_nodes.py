@@ -5,11 +5,11 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
+from tests.devices.node_by_node import Allocator
 
 from moorage.answers.scheduler import Scheduler
 from moorage.controllers.resource_claim_controller import ResourceClaimController
 from moorage.engine.devices.allocated_devices import allocation_of, has_conditions
-from moorage.engine.devices.allocator import Allocator
 from moorage.engine.devices.claim_requests import ClaimRequests
 from moorage.engine.devices.device_state import DeviceState
 from moorage.kube import Node, Pod

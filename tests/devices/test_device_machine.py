@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.devices.node_by_node import Allocator
 from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, claim_results
 from tests.scheduler.placing.test_device_demands import Json, make, node, outcome, pod, template
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.engine.devices import Allocator, DeviceSlices, DeviceState, SelectorCache
+from moorage.engine.devices import DeviceSlices, DeviceState, SelectorCache
 from moorage.kube import (
     AllocationResult,
     DeviceAllocationResult,

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
+from tests.devices.node_by_node import Allocator
 from tests.doors.answers import DeviceSurvey
 from tests.doors.engine import AllocatedDevices, ClaimRequests, Features
 
 from moorage import Quantity
-from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.engine.devices import DeviceSlices, SelectorCache
 from moorage.kube import ResourceClaim, ResourceSlice
 from moorage.kube.releases import RELEASES
 

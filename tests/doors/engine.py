@@ -105,6 +105,8 @@ from moorage._core.decide.scored_nodes import ScoredNodes as ScoredNodes
 from moorage._core.devices.claims_of_pods import ClaimWriteError as ClaimWriteError
 from moorage._core.devices.claims_of_pods import RepeatedClaims as RepeatedClaims
 from moorage._core.devices.claims_of_pods import reserved as reserved
+from moorage._core.devices.device_search import DeviceSearch as DeviceSearch
+from moorage._core.devices.device_search import Wanted as Wanted
 
 # Shares of GPUs, compared with a twin; limits.
 from moorage._core.devices.gpu_shares import BEST_FIT as BEST_FIT
@@ -182,6 +184,7 @@ from moorage.engine.devices.allocated_devices import allocation_of as allocation
 from moorage.engine.devices.allocated_devices import is_overdue as is_overdue
 from moorage.engine.devices.allocated_devices import is_ready as is_ready
 from moorage.engine.devices.allocator import AllocatedDevices as AllocatedDevices
+from moorage.engine.devices.allocator import AllocationRules as AllocationRules
 from moorage.engine.devices.allocator import ClaimResult as ClaimResult
 from moorage.engine.devices.allocator import DeviceResult as DeviceResult
 from moorage.engine.devices.allocator import claim_results as claim_results

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.devices.make import claim, device, device_class, named_node, request, resource_slice
+from tests.devices.node_by_node import Allocator
 from tests.doors.engine import AllocatedDevices, ClaimRequests, Features, allocation_of
 
-from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.engine.devices import DeviceSlices, SelectorCache
 from moorage.kube import ResourceClaim
 
 NODE = named_node("n")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
+from tests.devices.node_by_node import Allocator
 from tests.doors.engine import (
     AllocatedDevices,
     AllocationError,
@@ -19,7 +20,7 @@ from tests.doors.engine import (
 )
 
 from moorage import Quantity
-from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.engine.devices import DeviceSlices, SelectorCache
 from moorage.kube import ResourceClaim, ResourceSlice
 from moorage.kube.releases import RELEASES, default_gates, feature_gates
 

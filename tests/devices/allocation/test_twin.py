@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from tests.devices.allocation.twin.backtracking import Twin
 from tests.devices.allocation.twin.pools_of_nodes import PoolsOfNodes
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice
+from tests.devices.node_by_node import Allocator
 from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, Features
 
 from moorage import Quantity
-from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.engine.devices import DeviceSlices, SelectorCache
 from moorage.errors import MoorageError
 from moorage.kube import ResourceClaim, ResourceSlice
 from moorage.kube.releases import RELEASES, Release
@@ -276,7 +277,8 @@ def test_views_of_nodes_whose_slices_differ_in_names_share_columns_and_not_the_s
     equal = [resource_slice(f"n{at}", [device("a"), device("b")]) for at in range(2)]
     other = resource_slice("n2", [device("a"), device("b", taints=[{"key": "k", "effect": "NoSchedule"}])])
     slices = DeviceSlices([*equal, other], Features())
-    first, second, third = [slices.view_of(named_node(f"n{at}")) for at in range(3)]
+    nodes = [named_node(f"n{at}") for at in range(3)]
+    first, second, third = [slices.new_view(node, slices.pools_of(node), False) for node in nodes]
     assert second.like is first
     assert third.like is None
     taken = second.device(0)

@@ -508,8 +508,9 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
 class NodeByNode(DynamicResources):
     """Knows no needs, so that Filter goes node by node."""
 
-    def _demand_of_cycle(self, *_: Any) -> None:
-        return None
+    def _ask_all_nodes(self, cycle: Any, demand: Any, asked: Pod) -> None:
+        super()._ask_all_nodes(cycle, demand, asked)
+        demand.is_alike = False
 
 
 def test_a_cycle_answers_for_all_nodes_as_node_by_node() -> None:

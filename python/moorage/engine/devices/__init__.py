@@ -1,4 +1,4 @@
-"""Devices of dynamic resource allocation: selectors, pools, the allocator, claims in use.
+"""Devices of dynamic resource allocation: selectors, pools, demands, claims in use.
 
 The names are imported when they are first used (PEP 562).
 """

@@ -7,7 +7,6 @@ from . import claim_requests as claim_requests
 from . import claim_writer as claim_writer
 from . import device_state as device_state
 from . import extended_resources as extended_resources
-from .allocator import Allocator as Allocator
 from .device_demands import DeviceDemands as DeviceDemands
 from .device_pools import DeviceSlices as DeviceSlices
 from .device_properties import SelectorCache as SelectorCache

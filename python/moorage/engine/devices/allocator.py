@@ -1,10 +1,11 @@
-"""Allocates the devices of claims on a node, as kube-scheduler does: the rules of requests are here, the
-search is the core's (k8s.io/dynamic-resource-allocation, structured/internal/incubating).
+"""The rules of requests, which the core asks in its search for devices, and what it has found.
+
+Source: k8s.io/dynamic-resource-allocation, structured/internal/incubating.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -12,9 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.devices.device_search import DeviceSearch, Wanted
 from moorage._core.devices.device_view import DeviceView
-from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector
 
@@ -28,7 +27,7 @@ from .claim_requests import (
     PreparedRequest,
     SelectorError,
 )
-from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from .device_pools import DeviceId, DevicePool, PublishedDevice
 from .device_properties import (
     CapacityError,
     SelectorCache,
@@ -245,7 +244,7 @@ class AllocationRules:
             raise AllocationError(f"{start}: {error}") from None
 
 
-# ---- allocator ---------------------------------------------------------------------------------------------
+# ---- results -----------------------------------------------------------------------------------------------
 
 Found = list[tuple[list[int], list[tuple[int, int, bool]]]]
 """What `DeviceSearch.find` returns."""
@@ -298,63 +297,6 @@ class ClaimResult(Struct, eq=False):
     devices: list[DeviceResult]
     chosen: list[PreparedRequest] = msgspec.field(default_factory=list)
     classes: list[DeviceClass] = msgspec.field(default_factory=list)
-
-
-class Allocator:
-    """Allocates claims on the nodes of one cycle.
-
-    Parameters
-    ----------
-    class_of : callable
-        Returns the device class of a name, or None.
-    max_steps : int
-        The number of steps that the search on one node may take; 0 for any number.
-    """
-
-    def __init__(
-        self,
-        slices: DeviceSlices,
-        features: Features,
-        allocated: AllocatedDevices,
-        class_of: ClassOf,
-        selectors: SelectorCache,
-        max_steps: int = 0,
-    ) -> None:
-        self.slices = slices
-        self.allocated = allocated
-        self.max_steps = max_steps
-        self.rules = AllocationRules(features, class_of, selectors)
-        # What was available of the counters of pools, by `Features.owner_of_counters`.
-        self._available: dict[Hashable, dict[tuple[str, str], int]] = {}
-        self._wanted: tuple[Sequence[ClaimRequests], Wanted] | None = None
-
-    def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
-        """Find devices for all claims on a node.
-
-        Returns
-        -------
-        list of ClaimResult or None
-            None if there is no solution.
-
-        Raises
-        ------
-        AllocationError
-            A claim cannot be allocated on any node.
-        PoolsInvalidError
-            There is no solution, and a pool of the node is invalid.
-        SearchTimeoutError
-            The search has taken too many steps.
-        """
-        if self._wanted is None or self._wanted[0] != claims:
-            self._wanted = list(claims), Wanted(claims, self.rules)
-        wanted, view = self._wanted[1], self.slices.view_of(node)
-        view.load(self.allocated)
-        devices = DeviceSearch(wanted, view, self.rules.features, self.max_steps, self._available).find()
-        if devices is not None:
-            return claim_results(claims, view, devices, self.rules.class_of, self.rules.features)
-        if any(pool.is_invalid for pool in view.pools):
-            raise PoolsInvalidError
-        return None
 
 
 def claim_results(

@@ -144,6 +144,9 @@ class DeviceDemands:
     ----------
     generation : int
         A number that grows whenever earlier demands become invalid.
+    are_order_free : bool
+        Whether there are demands of all nodes. There are none where the devices of a node depend on the order
+        in which nodes are searched, or drivers report conditions before a pod is bound.
     """
 
     def __init__(self, state: Devices) -> None:
@@ -160,7 +163,7 @@ class DeviceDemands:
         self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
         self._nodes: NodesView | None = None
-        self.generation = 0
+        self.generation, self.are_order_free = 0, False
 
     def refresh(self, cluster: ClusterState, nodes: NodesView) -> bool:
         """Follow the changes of slices, classes, nodes and claims.
@@ -173,17 +176,17 @@ class DeviceDemands:
         Returns
         -------
         bool
-            Whether there are demands. They are left to plugins where the devices of a node depend on the
-            order in which nodes are searched, or drivers report conditions before a pod is bound.
+            `are_order_free`.
         """
         state = self._state
         slices = state.slices()
+        cluster.view.refresh()
         version = slices, state.classes_version, cluster, cluster.view.static_version
         if version != self._version:
             self._version = version
             self._rebuild(cluster, nodes, slices)
         self.follow()
-        return self._current is not None
+        return self.are_order_free
 
     def _rebuild(self, cluster: ClusterState, nodes: NodesView, slices: DeviceSlices) -> None:
         """Make the views of all nodes."""
@@ -195,26 +198,25 @@ class DeviceDemands:
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
         features, pools = self._state.features, _Pools(self._state.features)
+        objects, rows = cluster.table.objects, nodes.rows
+        placed = [(row, node) for row in rows.tolist() if (node := objects[row]) is not None]
+        self.are_order_free = not (slices.have_counters or slices.have_conditions) or all(
+            pools.are_order_free(slices.pools_of(node)) for _, node in placed
+        )
         numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
-        view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
-        objects, may_need_order = cluster.table.objects, slices.have_counters or slices.have_conditions
-        for row in nodes.rows.tolist():
-            node = objects[row]
-            if node is None:
-                continue
+        view_of = [-1] * (int(rows.max(initial=-1)) + 1)
+        for row, node in placed:
             key: Hashable = slices.own_slice(node) or slices.view_key(node, slices.pools_of(node))
             if key not in numbers:
-                own_pools = slices.pools_of(node)
-                if may_need_order and not pools.are_order_free(own_pools):
-                    return
-                if key not in self._views:
-                    self._views[key] = slices.new_view(node, own_pools, True)
+                known = key, self.are_order_free
+                if known not in self._views:
+                    self._views[known] = slices.new_view(node, slices.pools_of(node), self.are_order_free)
                 numbers[key] = len(used)
-                used.append(self._views[key])
+                used.append(self._views[known])
             view_of[row] = numbers[key]
         self._current = DeviceViews(cluster, used, view_of, features)
-        self._sharing = SharedDevices(self._current)
+        self._sharing = SharedDevices(self._current) if self.are_order_free else None
         self._state.claim_cache.forget_changes()
 
     def follow(self) -> None:
@@ -397,7 +399,7 @@ class DeviceDemands:
         DeviceDemand or None
             None where plugins have to tell why the claims cannot be allocated.
         """
-        if self._current is None:
+        if self._current is None or not self.are_order_free:
             return None
         if len(claims) == 1:  # as of most pods
             key: Hashable = most_steps, claims[0].shape.number
@@ -410,6 +412,21 @@ class DeviceDemands:
             wanted = Wanted([request.requests for request in claims], rules)
             demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
         return demand
+
+    def view_of(self, node: str) -> DeviceView:
+        """Return the devices of a node, as `refresh` has found them.
+
+        Raises
+        ------
+        LookupError
+            There was no such node then.
+        """
+        views, cluster = self._current, self._cluster
+        row = None if cluster is None else cluster.table.find_row(node)
+        view = None if views is None or row is None else views.view_at(row)
+        if view is None:
+            raise LookupError(f"no devices of node {node} are known")
+        return view
 
     def asking(self, claim: ResourceClaim) -> AskingClaim | None:
         """Return what a claim asks for; None where a class or a request is not valid."""

@@ -353,7 +353,6 @@ class DeviceSlices:
         self._pools: dict[str, tuple[Node, list[DevicePool]]] = {}
         self._alike: dict[Hashable, list[DevicePool]] = {}
         self._built: dict[Hashable, DevicePool | None] = {}
-        self._views: dict[Hashable, DeviceView] = {}
         self._columns: dict[Hashable, DeviceView] = {}
         specs, known = (
             [slice_.slice.spec for slice_ in self._published],
@@ -461,14 +460,6 @@ class DeviceSlices:
         return (
             tuple([device.is_for(node) for pool in choosing for device in pool.devices]) if choosing else ()
         )
-
-    def view_of(self, node: Node) -> DeviceView:
-        """Return the view of a node for searches of one caller, who loads its state before each search."""
-        pools = self.pools_of(node)
-        key = self.view_key(node, pools)
-        if key not in self._views:
-            self._views[key] = self.new_view(node, pools, False)
-        return self._views[key]
 
     def new_view(self, node: Node, pools: Sequence[DevicePool], is_order_free: bool) -> DeviceView:
         """Return another view of a node. Views share columns whose devices differ in names of pools alone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.devices.device_demand import DeviceDemand
+from moorage._core.devices.device_search import DeviceSearch, Wanted
 from moorage._core.state.node_table import NodeTable
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
@@ -37,9 +38,9 @@ from .allocated_devices import (
     why_not_fit,
     with_statuses,
 )
-from .allocator import Allocator, ClaimResult, claim_results
+from .allocator import AllocationRules, ClaimResult, claim_results
 from .claim_cache import ClaimCache, ClaimConsumers
-from .claim_requests import ClaimRequests, Features
+from .claim_requests import ClaimRequests, Features, PoolsInvalidError
 from .device_demands import AskingClaim, DeviceDemands
 from .device_pools import DeviceSlices
 from .device_properties import SelectorCache
@@ -334,13 +335,17 @@ def _request_names(allocation: AllocationResult) -> set[str]:
     return {result.request for result in allocation.devices.results}
 
 
-class CycleDemand(Struct, frozen=True):
-    """What the claims of a pod ask of all nodes alike in one cycle.
+class CycleDemand(Struct, eq=False):
+    """What the claims of a pod ask of nodes in one cycle.
 
     Attributes
     ----------
-    demand : DeviceDemand or None
-        Of the claims that have to be allocated.
+    most_steps : int
+        The number of steps that the search on one node may take; 0 for any number.
+    is_alike : bool
+        Whether they ask of all nodes alike, and no score depends on it; else nodes are asked one by one.
+    of_all_nodes : DeviceDemand or None
+        Of the claims that have to be allocated, if they ask of all nodes alike.
     asking : list of AskingClaim
         These claims.
     extended : ResourceClaim or None
@@ -349,10 +354,38 @@ class CycleDemand(Struct, frozen=True):
 
     devices: DeviceState
     table: NodeTable
-    demand: DeviceDemand | None
-    asking: list[AskingClaim]
+    most_steps: int
+    is_alike: bool = False
+    of_all_nodes: DeviceDemand | None = None
+    asking: list[AskingClaim] = msgspec.field(default_factory=list)
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
+    _wanted: tuple[Sequence[ClaimRequests], Wanted] | None = None
+    _available: dict[Hashable, Any] = msgspec.field(default_factory=dict)
+
+    def allocate(self, node: str, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
+        """Find devices for claims on a node; return None where there is no solution.
+
+        Raises
+        ------
+        AllocationError
+            A claim cannot be allocated on any node.
+        PoolsInvalidError
+            There is no solution, and a pool of the node is invalid.
+        SearchTimeoutError
+            The search has taken too many steps.
+        """
+        devices = self.devices
+        if self._wanted is None or self._wanted[0] != claims:
+            rules = AllocationRules(devices.features, devices.class_of(), devices.selectors)
+            self._wanted = claims, Wanted(claims, rules)
+        view, wanted = devices.demands.view_of(node), self._wanted[1]
+        solution = DeviceSearch(wanted, view, devices.features, self.most_steps, self._available).find()
+        if solution is not None:
+            return claim_results(claims, view, solution, devices.class_of(), devices.features)
+        if any(pool.is_invalid for pool in view.pools):
+            raise PoolsInvalidError
+        return None
 
     def answers(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.uint8] | None:
         """Return whether nodes have the devices that are to be allocated.
@@ -366,14 +399,16 @@ class CycleDemand(Struct, frozen=True):
         (n,) uint8 array or None
             `FITS`, `LACKS` or `INVALID`; None where nodes have to be asked one by one.
         """
+        if not self.is_alike:
+            return None
         out = np.full(len(rows), FITS, dtype=np.uint8)
-        if self.demand is None:
+        if self.of_all_nodes is None:
             return out
         try:
-            lacks = ~self.demand.fits_on(rows)
+            lacks = ~self.of_all_nodes.fits_on(rows)
         except LookupError:
             return None
-        views = [self.demand.views.view_at(row) for row in rows[lacks].tolist()]
+        views = [self.of_all_nodes.views.view_at(row) for row in rows[lacks].tolist()]
         out[lacks] = [
             INVALID if view and any(pool.is_invalid for pool in view.pools) else LACKS for view in views
         ]
@@ -382,10 +417,10 @@ class CycleDemand(Struct, frozen=True):
     def found_on(self, name: str) -> NodeAllocation | None:
         """Return what was found for the claims on a node; None if there is nothing."""
         row, devices = self.table.find_row(name), self.devices
-        if self.demand is None or row is None or (view := self.demand.views.view_at(row)) is None:
+        if self.of_all_nodes is None or row is None or (view := self.of_all_nodes.views.view_at(row)) is None:
             return None
         try:
-            solution = self.demand.found_on(row)
+            solution = self.of_all_nodes.found_on(row)
         except LookupError:
             return None
         if solution is None:
@@ -404,19 +439,19 @@ class DeviceCycleState(Struct, eq=False):
         Those of the pod's spec, then that of its extended resources.
     resources : dict of str to int
         Extended resources that the pod requests.
-    allocator : Allocator or None
-        None if nothing has to be allocated.
+    allocates : bool
+        Whether a claim has to be allocated.
     nodes : dict of str to NodeAllocation
         What was found, by node; see `found_on`.
     unavailable : set of int
         Indices of allocated claims that a node cannot use.
     demand : CycleDemand or None
-        None where nodes have to be asked one by one.
+        None before the end of PreFilter.
     """
 
     claims: list[ClaimOfCycle] = msgspec.field(default_factory=list)
     resources: dict[str, int] = msgspec.field(default_factory=dict)
-    allocator: Allocator | None = None
+    allocates: bool = False
     nodes: dict[str, NodeAllocation] = msgspec.field(default_factory=dict)
     unavailable: set[int] = msgspec.field(default_factory=set)
     demand: CycleDemand | None = None
@@ -483,7 +518,7 @@ def take_of_node(
     Status or None
         Why the pod does not fit with it.
     """
-    if cycle.allocator is None or not devices.features.node_allocatable:
+    if not (cycle.allocates and devices.features.node_allocatable):
         return None
     results = [found_devices(result) for result in on_node.results]
     results += [allocated_devices(shared) for shared in on_node.shared]

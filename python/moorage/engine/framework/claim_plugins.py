@@ -82,6 +82,8 @@ class ClaimsOfBatch:
         Whether the next pod shares the claim that this pod allocates.
     ends_before : bool
         Whether the batch ends before the next pod, as it has one of these claims.
+    is_in_use : bool
+        Whether no node suits the next pod, as another pod uses a claim that is for one pod.
     provided_resources : frozenset of str
         The resources of the next pod that its devices provide on every node.
     claims_to_write : dict of int to object
@@ -106,7 +108,7 @@ class ClaimsOfBatch:
         """Go on to a pod."""
         self.next_pod = next_pod
         self.shared_volumes: list[tuple[int, int, int]] = []
-        self.shares_claim = False
+        self.shares_claim = self.is_in_use = False
         self.provided_resources = NO_RESOURCES
         self.repeated_needs: RepeatedClaims | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -89,6 +89,7 @@ BESIDE_CYCLES = (
     interface.PodGroupPostFilterPlugin,
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
+NO_ERRORS: Mapping[str, str] = {}
 P = TypeVar("P", bound=Plugin)
 
 
@@ -446,14 +447,12 @@ class Profile:
         for plugin in self.plugins:
             if isinstance(plugin, NativePlugin):
                 arguments |= plugin.plan_arguments(state)
+        scorers, weights = [plugin for plugin, _ in self.scorers], [weight for _, weight in self.scorers]
         narrowing = {plugin.name for plugin in self._lists[BASES[PreFilterPlugin]]}
         return Plan(
             state.table,
-            filters=[
-                _kernel(p, bridge, self.missing_state_texts[FilterPlugin].get(p.name, ""))
-                for p in self.filters
-            ],
-            scores=[(_kernel(plugin, bridge), weight) for plugin, weight in self.scorers],
+            filters=_entries(self.filters, bridge, self.missing_state_texts[FilterPlugin]),
+            scores=[*zip(_entries(scorers, bridge), weights, strict=True)],
             balanced_difference=self.release.balance_by_change,
             fit_unresolvable=self.fit_unresolvable,
             exact_shares=self.release.shares_are_exact,
@@ -467,9 +466,18 @@ class Profile:
         )
 
 
-def _kernel(plugin: Plugin, bridge: Callable[[], CallsPlugins] | None, error: str = "") -> Any:
-    """The entry of a plugin in a plan: a kernel's name, or an object of the bridge."""
-    if error and bridge is not None:
-        return bridge().failing(plugin, error)
-    has_kernel = isinstance(plugin, NativePlugin) and not plugin.by_class
-    return plugin.name if has_kernel or bridge is None else bridge().external(plugin)
+def _entries(
+    plugins: Iterable[Plugin],
+    bridge: Callable[[], CallsPlugins] | None,
+    errors: Mapping[str, str] = NO_ERRORS,
+) -> list[Any]:
+    """The entries of plugins in a plan: names of kernels, or objects of the bridge. `errors` are those of
+    plugins that fail, by name."""
+    entries: list[Any] = []
+    for plugin in plugins:
+        has_kernel = isinstance(plugin, NativePlugin) and not plugin.by_class
+        if bridge is not None and plugin.name in errors:
+            entries.append(bridge().failing(plugin, errors[plugin.name]))
+        else:
+            entries.append(plugin.name if has_kernel or bridge is None else bridge().external(plugin))
+    return entries

@@ -32,7 +32,6 @@ from .claim_hints import ClaimHints
 from .sleeping_plugins import NO_CLAIMS, NOT_FOUND, DynamicResourcesFacts, DynamicResourcesNoScoreFacts
 
 if TYPE_CHECKING:
-    from ..devices.allocator import Allocator
     from ..devices.claim_writer import ClaimWriter
     from ..devices.device_demands import DeviceNeeds, PlacedPod
     from ..devices.device_state import (
@@ -129,7 +128,8 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         return dra.extended_resources.new_claim(pod, requests.spec), requests.mappings
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        return self.devices.demands.nodes_of(cast("DeviceNeeds", needs).selectors), []
+        selectors = cast("DeviceNeeds", needs).selectors
+        return self.devices.demands.nodes_of(selectors) if selectors else None, []
 
     def devices_of(self, needs: Hashable) -> NodeDevices | None:
         return cast("DeviceNeeds", needs).demand
@@ -235,34 +235,34 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             if status is not None:
                 return status
         cycle.claims = claims
-        if any(claim.needs_allocation for claim in claims):
-            if text := self.devices.negative_consumption():
-                return fwk.as_status(dra.claim_requests.AllocationError(text))
-            cycle.allocator = self._allocator()
-        cycle.demand = self._demand_of_cycle(cycle, pod)
+        cycle.allocates = any(claim.needs_allocation for claim in claims)
+        if cycle.allocates and (text := self.devices.negative_consumption()):
+            return fwk.as_status(dra.claim_requests.AllocationError(text))
+        table = self.required_handle().cache.state.table
+        cycle.demand = dra.device_state.CycleDemand(self.devices, table, self._most_steps)
+        self._ask_all_nodes(cycle, cycle.demand, pod)
         return None
 
-    def _demand_of_cycle(self, cycle: DeviceCycleState, pod: Pod) -> CycleDemand | None:
-        """What the claims of a pod ask of all nodes alike, if no score depends on it: a cycle is a batch of
-        one."""
+    def _ask_all_nodes(self, cycle: DeviceCycleState, demand: CycleDemand, pod: Pod) -> None:
+        """Find out what the claims of a pod ask of all nodes alike, if no score depends on it: a cycle is a
+        batch of one."""
         handle, devices, extended = self.required_handle(), self.devices, None
-        framework, specs = handle.framework, [claim.claim.spec.devices for claim in cycle.claims]
-        if framework is None or any(request.first_available for spec in specs for request in spec.requests):
-            return None
-        if not devices.demands.refresh(handle.cache.state, framework.all_nodes()):
-            return None
+        is_order_free = devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
+        specs = [claim.claim.spec.devices for claim in cycle.claims]
+        if not is_order_free or any(request.first_available for spec in specs for request in spec.requests):
+            return
         if cycle.extended is not None:
             requests = devices.extended_requests(pod)
             extended = None if requests is None else self._extended_on_all_nodes(pod, requests, devices)
             if extended is None:
-                return None
+                return
         batch = ClaimsOfBatch()
         needs = devices.demands.needs_of(pod, batch, self._most_steps, extended)
         if needs is None or isinstance(needs.demand, SharedDevices):
-            return None
-        _, asking, mappings = batch.claims_to_write[0]
-        claim, table = None if extended is None else extended[0], handle.cache.state.table
-        return dra.device_state.CycleDemand(devices, table, needs.demand, asking, claim, mappings)
+            return
+        demand.is_alike, demand.of_all_nodes = True, needs.demand
+        _, demand.asking, demand.mappings = batch.claims_to_write[0]
+        demand.extended = None if extended is None else extended[0]
 
     def _examine(self, claim_of_cycle: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
@@ -317,22 +317,9 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
                 return _rejected(f"request {name}: device class {class_name} does not exist")
         return None
 
-    def _allocator(self) -> Allocator:
-        devices = self.devices
-        return dra.allocator.Allocator(
-            devices.slices(),
-            devices.features,
-            devices.claim_cache.in_use(),
-            devices.class_of(),
-            devices.selectors,
-            self._most_steps,
-        )
-
     @lazy_attribute
     def _most_steps(self) -> int:
         """The number of steps that the search on one node may take; 0 for any number."""
-        if not self.required_handle().feature_gates["DRASchedulerFilterTimeout"]:
-            return 0
         timeout = parse_duration(str(self.args.get("filterTimeout") or "0"))
         return timeout // dra.allocator.NANOSECONDS_PER_STEP
 
@@ -396,7 +383,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         if unavailable:
             cycle.unavailable.update(unavailable)
             return NOT_AVAILABLE
-        if cycle.allocator is not None:
+        if cycle.allocates:
             cycle.nodes[node_info.name] = on_node
         return None
 
@@ -404,17 +391,17 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         cycle = _read(state)
         if cycle is None or not cycle.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        answers = None if cycle.demand is None else self._by_demand(cycle, cycle.demand, nodes.rows)
+        answers = self._of_all_nodes(cycle, nodes.rows)
         if answers is not None:
             return fwk.Answers(answers, (None, CANNOT_ALLOCATE, INVALID_POOLS, NOT_AVAILABLE))
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
 
-    def _by_demand(
-        self, cycle: DeviceCycleState, demand: CycleDemand, rows: npt.NDArray[np.integer[Any]]
+    def _of_all_nodes(
+        self, cycle: DeviceCycleState, rows: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[np.uint8] | None:
         """Return the answers of Filter for nodes; None where they have to be asked one by one."""
-        answers = demand.answers(rows)
+        answers = None if cycle.demand is None else cycle.demand.answers(rows)
         if answers is None:
             return None
         fits = answers == dra.device_state.FITS
@@ -453,7 +440,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         self, cycle: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
     ) -> fwk.Status | None:
         """Find devices for the claims that have to be allocated."""
-        if cycle.allocator is None or node_info.node is None:
+        if not cycle.allocates or cycle.demand is None:
             return None
         requests = []
         for claim in cycle.to_allocate():
@@ -464,7 +451,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             elif claim.requests is not None:
                 requests.append(claim.requests)
         try:
-            results = cycle.allocator.allocate(node_info.node, requests)
+            results = cycle.demand.allocate(node_info.name, requests)
         except dra.claim_requests.AllocationError as error:
             return fwk.as_status(error)
         except dra.claim_requests.PoolsInvalidError as error:
@@ -633,7 +620,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
 
     def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
         cycle = _read(state)
-        if cycle is None or cycle.allocator is None:
+        if cycle is None or not cycle.allocates:
             return None
         on_node = cycle.found_on(node_name)
         if on_node is None:

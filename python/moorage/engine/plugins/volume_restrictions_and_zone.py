@@ -97,6 +97,7 @@ class VolumeRestrictions(VolumeRestrictionsFacts):
             return None  # if the other pod leaves, any node suits
         if exclusive and batch is not None:
             if self._uses(exclusive):
+                batch.is_in_use = True
                 return IN_USE
             if not batch.exclusive.isdisjoint(exclusive):
                 return None

@@ -21,7 +21,7 @@ from ..framework.claim_plugins import ClaimPlugins, ClaimsOfBatch, Needs
 from ..framework.nodes_view import NodesView
 from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from ..plugins.volume_binding import VolumeBinding
-from ..plugins.volume_restrictions_and_zone import IN_USE, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
+from ..plugins.volume_restrictions_and_zone import READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
 from .cycle.engine import Engine
 from .cycle.results import Decision
 
@@ -140,7 +140,7 @@ class VolumeClasses:
         alike = batch.repeated_needs
         if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
             alike = None  # other things than claims tell such pods apart
-        return class_with_volumes, [] if _are_in_use(needs) else batch.shared_volumes, takes_devices, alike
+        return class_with_volumes, [] if batch.is_in_use else batch.shared_volumes, takes_devices, alike
 
     @property
     def claiming(self) -> dict[int, Any]:
@@ -242,7 +242,7 @@ class VolumeClasses:
         if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
         needs = ready.plugins.needs_of(pod, ready.nodes, batch)
-        if described and needs is not None and not _are_in_use(needs) and not batch.provided_resources:
+        if described and needs is not None and not (batch.is_in_use or batch.provided_resources):
             ready.needs[key] = needs
         return needs
 
@@ -256,7 +256,3 @@ class VolumeClasses:
             exclusive.update(
                 engine.handle.derived(storage.volumes_in_use.VolumesInUse.of).attached.volumes_of_new_pod(pod)
             )
-
-
-def _are_in_use(needs: Needs) -> bool:
-    return any(needed is IN_USE for _, needed in needs)

@@ -136,7 +136,7 @@ class _Proposer:
             yield from map(_without, budgets)
         elif budgets:
             yield from _of_budget(budgets[0], pod)
-            for other in unhealthy_pods(self._client.list(Pod)[0], self._budgets, budgets[0]):
+            for other in unhealthy_pods(self._client, self._budgets, budgets[0]):
                 yield _ready(other)
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
                 yield _more_replicas(workload)

@@ -131,13 +131,12 @@ class HomelessPods:
 
     def _without_node(self, result: ScheduleResult) -> Iterator[HomelessPod]:
         controllers = self._scheduler.controllers
-        failed = [
-            (key, failure.search_message, UNSCHEDULABLE) for key, failure in result.unschedulable.items()
-        ]
-        failed += [(key, f"not scheduled: {why}", problem_of(why)) for key, why in result.skipped.items()]
-        for key, why, problem in failed:
+        for key, failure in result.unschedulable.items():
+            if key not in self.waiting:  # else its message, which takes long, is of no use
+                yield HomelessPod(_pod(self._scheduler, key), failure.search_message, UNSCHEDULABLE)
+        for key, why in result.skipped.items():
             if key not in self.waiting:
-                yield HomelessPod(_pod(self._scheduler, key), why, problem)
+                yield HomelessPod(_pod(self._scheduler, key), f"not scheduled: {why}", problem_of(why))
         if controllers is not None and (attachments := controllers.attachments).holders:
             for key, node in result.placements.items():
                 pod = _pod(self._scheduler, key)

@@ -19,7 +19,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import FINISHED, controller_of, is_healthy
-from moorage.store import find_object
+from moorage.store import ObjectClient, find_object
 
 from .asked_pods import FIXED, as_template, checked_needs, node_verdicts
 from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPod, HomelessPods, noting_victims
@@ -60,10 +60,12 @@ class Blocker(Document, frozen=True):
         return f"{self.pod} {verb} {self.node}: {self.reason}"
 
 
-def unhealthy_pods(pods: Iterable[Pod], selectors: BudgetSelectors, budget: PodDisruptionBudget) -> list[Pod]:
+def unhealthy_pods(
+    client: ObjectClient, selectors: BudgetSelectors, budget: PodDisruptionBudget
+) -> list[Pod]:
     """Return the pods that a budget selects and that are not ready."""
-    own = (pod for pod in pods if pod.namespace == budget.namespace and not is_healthy(pod))
-    return [pod for pod in own if budget in selectors.of(pod)]
+    own: list[Pod] = client.list(Pod, budget.namespace)[0]
+    return [pod for pod in own if not is_healthy(pod) and budget in selectors.of(pod)]
 
 
 def must_move(pod: Pod) -> bool:
@@ -209,9 +211,12 @@ class Mover:
     def _not_ready(self, selectors: BudgetSelectors, pod: Pod) -> str:
         """Return which pods of the budget that keeps a pod are not ready, as the end of a sentence; "" for
         none."""
-        budgets = selectors.blocking(pod)
-        listed: list[Pod] = self._scheduler.client.list(Pod)[0] if len(budgets) == 1 else []
-        names = [each.key for budget in budgets for each in unhealthy_pods(listed, selectors, budget)]
+        budgets, client = selectors.blocking(pod), self._scheduler.client
+        names = [
+            each.key
+            for budget in (budgets if len(budgets) == 1 else ())
+            for each in unhealthy_pods(client, selectors, budget)
+        ]
         return f"; not ready: {examples(names, 3)}" if names else ""
 
     def _is_lasting(self, homeless: HomelessPod) -> bool:

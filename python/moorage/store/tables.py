@@ -105,7 +105,7 @@ class ObjectTable(Generic[T]):
         self._saves = saves
         self._events: list[WatchEvent[T]] = []
         self._freed = 0
-        self._keys: dict[str, list[str]] = {}  # by namespace; empty where they are to be looked up
+        self._keys: dict[str, set[str]] = {}  # by namespace, with some of gone objects; empty until asked for
 
     def select(self, match: Predicate[T] | None, namespace: str = "") -> list[T]:
         """Return objects in the order of their keys.
@@ -119,17 +119,26 @@ class ObjectTable(Generic[T]):
         """
         keys: Iterable[str] = self.objects
         if namespace and self.namespaced:
-            self._keys = self._keys or grouped((key.partition("/")[0], key) for key in keys)
-            keys = self._keys.get(namespace, ())
+            if not self._keys:
+                self._keys = {name: set(own) for name, own in grouped(map(_with_namespace, keys)).items()}
+            known = self._keys.get(namespace, set())
+            keys = [key for key in known if key in self.objects]
+            if len(known) > 2 * len(keys):
+                self._keys[namespace] = set(keys)
         objects = list(map(self.objects.__getitem__, sorted(keys)))
         return list(filter(match, objects)) if match else objects
 
     def record(self, event: WatchEvent[T]) -> None:
         """Apply an event to the objects and append it to the history."""
-        if event.type != "MODIFIED":
-            self._keys = {}
         self.objects.record(event, self._events)
+        self._know(event)
         self.free(1)
+
+    def _know(self, event: WatchEvent[T]) -> None:
+        """Keep the key of a new object."""
+        if self._keys and event.type == "ADDED":
+            key = event.object.key
+            self._keys.setdefault(key.partition("/")[0], set()).add(key)
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str, version: int) -> int:
         """Add new objects; see `ObjectMap.create`.
@@ -144,8 +153,10 @@ class ObjectTable(Generic[T]):
         int
             The number of objects that were added.
         """
-        before, self._keys = len(self._events), {}
+        before = len(self._events)
         added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
+        for event in self._events[before:] if self._keys else ():
+            self._know(event)
         self.free(len(self._events) - before)
         return added
 
@@ -230,7 +241,7 @@ class ObjectTable(Generic[T]):
         version : int
             The resource version of the first change.
         """
-        before, self._keys = len(self._events), {}
+        before = len(self._events)
         evicted = self.objects.evict(pods, condition, make, remove, version, self._events)
         self.free(len(self._events) - before)
         return evicted
@@ -319,7 +330,6 @@ class ObjectTable(Generic[T]):
         undone = self._events[index:]
         for watch in self.watches:
             watch.rewind(self._freed + index, undone, str(version))
-        self._keys = {}
         self.objects.take_back(undone)
         del self._events[index:]  # last: while they are there, all this can be repeated
 
@@ -335,6 +345,10 @@ class ObjectTable(Generic[T]):
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
         copy._freed, copy.readable = self._freed, self.readable
         return copy
+
+
+def _with_namespace(key: str) -> tuple[str, str]:
+    return key.partition("/")[0], key
 
 
 class Tables:

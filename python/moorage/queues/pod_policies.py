@@ -31,9 +31,12 @@ class PodPolicies:
     ----------
     objects : iterable of Object
         As the API server stores them; other kinds are passed over.
+    excluded : tuple of str
+        How the names of resources begin that do not count.
     """
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], excluded: tuple[str, ...]) -> None:
+        self._excluded = excluded
         self._ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
         self._classes: dict[str, RuntimeClass] = {}
         for obj in objects:
@@ -53,6 +56,13 @@ class PodPolicies:
         if any(each.resources.limits for each in chain(spec.containers, spec.init_containers)):
             spec = with_limits_requested(spec)
         return spec
+
+    def counted(self, spec: PodSpec) -> Amounts:
+        """Return what a pod asks for of the resources that count."""
+        asked = amounts_of(spec)
+        if not self._excluded:
+            return asked
+        return {name: value for name, value in asked.items() if not name.startswith(self._excluded)}
 
     def refusal(self, specs: Iterable[PodSpec], namespace: str) -> str:
         """Return why pods are not admitted whatever the quota; "" if nothing forbids them."""

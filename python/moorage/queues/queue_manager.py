@@ -146,7 +146,7 @@ class Kueue:
         self._pending: dict[str, PendingQueue] = {}
         self._busy: set[str] = set()  # the queues with workloads that are tried
         self._snapshot: QueueSnapshot | None = None
-        self._policies = PodPolicies(())
+        self._policies = PodPolicies((), ())
         self._local: dict[tuple[str, str], LocalQueue] = {}
         self._generations: dict[str, int] = {}
         self._touched: dict[str, None] = {}
@@ -166,6 +166,16 @@ class Kueue:
                 self._create(obj)
                 self._queued.add(obj.key)
         self.settle()
+
+    def configure(self, settings: Settings) -> None:
+        """Go on with another configuration, as after a restart."""
+        self.settings = settings
+        self._pending.clear()
+        self._busy.clear()
+        self._read()
+        for workload in self.workloads.values():
+            workload.adjust(self._policies)
+            self._enter(workload)
 
     def copy(self) -> Kueue:
         """Return one that goes on from here by itself."""
@@ -208,7 +218,7 @@ class Kueue:
         self._generations = self._known_generations()
         self._snapshot = None
         objects = self._objects.values()
-        self._policies = PodPolicies(objects)
+        self._policies = PodPolicies(objects, self.settings.excluded)
         self._local = {(each.namespace, each.name): each for each in objects if isinstance(each, LocalQueue)}
         queues = {each.name: each for each in objects if isinstance(each, ClusterQueue)}
         for name in self._pending.keys() - queues.keys():

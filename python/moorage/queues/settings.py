@@ -8,7 +8,7 @@ from moorage.errors import InputError, nearest
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 
-_GATES = {
+GATES = {
     "PartialAdmission": True,
     "FlavorFungibility": True,
     "PrioritySortingWithinCohort": True,
@@ -35,6 +35,10 @@ class Settings:
         Where a workload stands whose pods were not ready in time.
     gates : dict of str to bool
         Feature gates that are not as v0.17 has them.
+    frameworks : frozenset of str, optional
+        The kinds that become workloads, such as ``batch/job``; by default all that are known.
+    excluded : tuple of str
+        How the names of resources begin that do not count.
 
     Raises
     ------
@@ -45,18 +49,20 @@ class Settings:
     fair_sharing: tuple[str, ...] | None = None
     requeuing_timestamp: str = "Eviction"
     gates: dict[str, bool] = field(default_factory=dict)
+    frameworks: frozenset[str] | None = None
+    excluded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.gates:
-            if name not in _GATES:
-                raise InputError(f"Kueue's feature gate {name} is not followed{nearest(name, _GATES)}")
+            if name not in GATES:
+                raise InputError(f"Kueue's feature gate {name} is not followed{nearest(name, GATES)}")
         for name in self.fair_sharing or ():
             if name not in (FINAL, INITIAL):
                 raise InputError(f"preemptionStrategies: {name} is not one of {FINAL}, {INITIAL}")
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on."""
-        return self.gates.get(name, _GATES[name])
+        return self.gates.get(name, GATES[name])
 
     @property
     def strategies(self) -> tuple[str, ...]:

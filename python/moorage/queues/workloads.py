@@ -16,7 +16,7 @@ from moorage.kube.model.workload import KUEUE
 from .pod_policies import PodPolicies
 from .settings import Settings
 from .topology_snapshot import DomainUsage, PlacedPods
-from .whole_amounts import Amounts, FlavorResource, amounts, amounts_of, per_pod
+from .whole_amounts import Amounts, FlavorResource, amounts, per_pod
 
 RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 EVICTED, PREEMPTED, REQUEUED, TARGET = "Evicted", "Preempted", "Requeued", "DeactivationTarget"
@@ -197,7 +197,7 @@ class QueuedWorkload:
         """Take over what namespaces and runtime classes set in its pods."""
         namespace = self.obj.namespace
         self.specs = [policies.adjusted(each.template.spec, namespace) for each in self.pod_sets]
-        self.per_pod = [amounts_of(spec) for spec in self.specs]
+        self.per_pod = [policies.counted(spec) for spec in self.specs]
         self.refusal: str | None = None
         self.changed()
 

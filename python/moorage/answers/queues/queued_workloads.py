@@ -173,5 +173,7 @@ def admission_lines(
     if queues.unseen:
         text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
         yield f"{first_of([*queues.unseen], 3)} {text}"
+    if queues.ignored:
+        yield f"not simulated of Kueue's configuration: {', '.join(queues.ignored)}"
     for why, keys in grouped((why, name_of(kueue, key)) for key, why in uncounted(kueue).items()).items():
         yield f"{first_of(keys, 3)}: {why}; it does not count"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.autoscaling import KUEUE_KEY, ConfigMap
 from moorage.kube.model.cluster import PodAdditions, Suspended
 from moorage.kube.model.kueue import (
     KINDS,
@@ -27,6 +28,7 @@ from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
+from moorage.queues.configuration import Configuration, read_configuration
 from moorage.queues.jobs.job_workloads import JobWorkloads
 from moorage.queues.whole_amounts import amounts_of
 from moorage.saved_fields import SavedFields
@@ -45,7 +47,7 @@ from .queued_pods import (
     with_top_owner,
 )
 
-_READ: tuple[type[Object], ...] = (*KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
+_READ: tuple[type[Object], ...] = (ConfigMap, *KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
 """What Kueue reads beside jobs, in this order."""
 _FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
 """Of these depends which workloads become of jobs."""
@@ -106,9 +108,22 @@ class QueueController(SavedFields):
         The jobs that run, though no Workload says what they hold.
     refused : dict of str to RefusedJob
         By the UID of the job, or of each pod of a group.
+    ignored : tuple of str
+        What Kueue's configuration says of workloads, and is not simulated.
     """
 
-    fields = ("_shared", "_version", "_seen", "_is_behind", "_keys", "_maker", "cycles", "unseen", "refused")
+    fields = (
+        "_shared",
+        "_version",
+        "_seen",
+        "_is_behind",
+        "_keys",
+        "_maker",
+        "cycles",
+        "unseen",
+        "refused",
+        "ignored",
+    )
 
     def __init__(
         self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
@@ -124,6 +139,7 @@ class QueueController(SavedFields):
         self.cycles: tuple[Cycle, ...] = ()
         self.unseen: tuple[str, ...] = ()
         self.refused: dict[str, RefusedJob] = {}
+        self.ignored: tuple[str, ...] = ()
 
     @property
     def kueue(self) -> Kueue:
@@ -204,7 +220,10 @@ class QueueController(SavedFields):
             kueue.advance(now - kueue.now)
         jobs: list[_Changed] = []
         for each in changed:
-            if isinstance(each.obj, KueueWorkload):
+            if isinstance(each.obj, ConfigMap):
+                if KUEUE_KEY in each.obj.data:
+                    self._configure(Configuration() if each.is_gone else read_configuration(each.obj))
+            elif isinstance(each.obj, KueueWorkload):
                 self._follow_workload(each)
             elif isinstance(each.obj, _READ):
                 kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
@@ -223,7 +242,8 @@ class QueueController(SavedFields):
             current = [find_object(self._client, type(job), job.name, job.namespace) for job in refused]
             jobs += [_Changed(new or job, False) for new, job in zip(current, refused, strict=True)]
         if self._maker is None or any(isinstance(each.obj, _FOR_JOBS) for each in changed):
-            self._maker = JobWorkloads([obj for kind in _FOR_JOBS for obj in self._client.list(kind)[0]])
+            read = [obj for kind in _FOR_JOBS for obj in self._client.list(kind)[0]]
+            self._maker = JobWorkloads(read, self.kueue.settings.frameworks)
         if jobs:
             jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
             maker = self._maker
@@ -232,6 +252,11 @@ class QueueController(SavedFields):
                     self._follow_pod(each.obj, maker)
                 else:
                     self._follow_job(each, maker)
+
+    def _configure(self, configuration: Configuration) -> None:
+        self.ignored = configuration.ignored
+        self._shared.changing().configure(configuration.settings)
+        self._maker = None
 
     def _follow_workload(self, changed: _Changed) -> None:
         workload = changed.obj
@@ -282,7 +307,7 @@ class QueueController(SavedFields):
                 for key in self._keys.get(pod.metadata.uid, ()):
                     self._shared.changing().finish(key)
             return
-        if (unit := queued_unit(self._client, pod)) is None:
+        if (unit := queued_unit(self._client, pod)) is None or not maker.queue_of(unit):
             self._place(pod)
             return
         keys = self._keys.get(unit.metadata.uid, ())

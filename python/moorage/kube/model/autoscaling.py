@@ -147,10 +147,12 @@ class VerticalPodAutoscaler(Object, frozen=True):
 
 PRIORITIES, STATUS = "cluster-autoscaler-priority-expander", "cluster-autoscaler-status"
 """ConfigMaps that cluster-autoscaler reads and writes."""
+KUEUE_KEY = "controller_manager_config.yaml"
+"""What the ConfigMap with Kueue's configuration holds, whatever its name."""
 
 
 class ConfigMap(Object, frozen=True):
-    """A ConfigMap of cluster-autoscaler. Files may have many others, which are not read."""
+    """A ConfigMap of cluster-autoscaler or Kueue. Files may have many others, which are not read."""
 
     kind: str = "ConfigMap"
     api_version: str = "v1"

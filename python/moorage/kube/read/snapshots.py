@@ -19,6 +19,7 @@ from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
 from ..apiserver.decode import Document, decode, decode_as, is_json
 from ..apiserver.unread_fields import HIDDEN
 from ..model.autoscaling import (
+    KUEUE_KEY,
     PRIORITIES,
     STATUS,
     AutoscalerFlags,
@@ -29,7 +30,7 @@ from ..model.autoscaling import (
 )
 from ..model.meta import Object, ObjectMeta
 from ..model.policy import AdmissionPlugins
-from ..model.workload import Deployment
+from ..model.workload import KUEUE, Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .documents import TABLE
@@ -257,11 +258,27 @@ class _Workload(msgspec.Struct, frozen=True):
     spec: _Spec = _Spec()
 
 
+class _KueueConfig(msgspec.Struct, frozen=True):
+    text: str = msgspec.field(default="", name=KUEUE_KEY)
+
+
+class _KueueMap(msgspec.Struct, frozen=True):
+    data: _KueueConfig = _KueueConfig()
+
+
 def read_config_map(document: Any) -> ConfigMap | None:
-    """Read a ConfigMap of cluster-autoscaler; None for another one."""
+    """Read a ConfigMap of cluster-autoscaler or Kueue; None for another one."""
     meta = metadata_of(document)
-    is_its = meta is not None and meta.name in (PRIORITIES, STATUS)
-    return decode_as(document, ConfigMap) if is_its else None
+    if meta is None or (meta.name not in (PRIORITIES, STATUS) and not _is_of_kueue(document)):
+        return None
+    return decode_as(document, ConfigMap)
+
+
+def _is_of_kueue(document: Any) -> bool:
+    try:
+        return f"config.{KUEUE}" in decode(document, _KueueMap).data.text
+    except InputError:
+        return False
 
 
 class _Target(msgspec.Struct, frozen=True):

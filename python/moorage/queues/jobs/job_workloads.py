@@ -56,9 +56,12 @@ class JobWorkloads:
     objects : iterable of Object
         Of them the classes of priorities count, LocalQueues, and Workloads that there are: what owns one gets
         no other.
+    frameworks : frozenset of str, optional
+        The kinds that become workloads, as Kueue's configuration names them.
     """
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], frameworks: frozenset[str] | None = None) -> None:
+        self._frameworks = frameworks
         objects = [*objects]
         self._classes: dict[str, int] = {}
         pod_classes = priority_classes(objects).values()
@@ -114,7 +117,10 @@ class JobWorkloads:
         return f'{ref.kind}.{ref.group} "{ref.name}" not found'
 
     def queue_of(self, obj: Object) -> str:
-        """Return the queue that an object names, or has by default; "" for none."""
+        """Return the queue that an object names, or has by default; "" for none, or for a kind that is not
+        managed."""
+        if self._frameworks is not None and _framework(obj) not in self._frameworks:
+            return ""
         named = obj.metadata.labels.get(QUEUE, "")
         if named or full_kind(obj.kind, obj.api_version) not in _MANAGED or _is_controlled(obj):
             return named
@@ -146,6 +152,12 @@ def _is_controlled(obj: Object) -> bool:
     """Whether an object is part of another that becomes a workload."""
     owner = obj.metadata.controller()
     return owner is not None and full_kind(owner.kind, owner.api_version) in _MANAGED
+
+
+def _framework(obj: Object) -> str:
+    """Return how Kueue's configuration names a kind."""
+    group, kind = obj.api_version.rpartition("/")[0], obj.kind.lower()
+    return kind if group in ("", "apps") else f"{group}/{kind}"
 
 
 def workload_name(obj: Object, suffix: str = "") -> str:

@@ -45,24 +45,24 @@ BAD = [
     (POD | {"metadata": {"name": "a" * 254}}, "metadata.name: must not be longer than 253 characters"),
     (labelled("a", "x" * 100_000), f'metadata.labels[a]: "{LONG["x"]}" is not a label value: {LABEL_VALUE}'),
     (labelled("k" * 100_000, "v"), f'{"k" * 104}…{"k" * 59}]: "{LONG["k"]}" is not a label key'),
-    (claim(firstAvailable=FIRST), "requests[0].firstAvailable: must have at most 8 items, not 9"),
+    (claim(firstAvailable=FIRST), "requests[0].firstAvailable: Too many: 9: must have at most 8 items"),
     (
         claim(exactly=REQUEST["exactly"] | {"selectors": [{"cel": {"expression": "a" * 20000}}]}),
         "selectors[0].cel.expression: must have at most 10240 characters, not 20000",
     ),
     (
         devices("ResourceClaim", {"devices": {"requests": [REQUEST] * 33}}),
-        "must have at most 32 items, not 33",
+        "Too many: 33: must have at most 32 items",
     ),
-    (of_slice(129), "spec.devices: must have at most 128 items, not 129"),
-    (of_slice(65, taints=TAINTS), "spec.devices: must have at most 64 items, not 65"),
+    (of_slice(129), "spec.devices: Too many: 129: must have at most 128 items"),
+    (of_slice(65, taints=TAINTS), "spec.devices: Too many: 65: must have at most 64 items"),
     (
         of_slice(1, attributes=named(1000, {"int": 1})),
         "spec.devices[0]: must have at most 32 attributes and capacities, not 1000",
     ),
     (
         of_slice(1, consumesCounters=[{"counterSet": "c", "counters": named(1000, {})}]),
-        "consumesCounters[0].counters: must have at most 32 items, not 1000",
+        "consumesCounters[0].counters: Too many: 1000: must have at most 32 items",
     ),
 ]
 

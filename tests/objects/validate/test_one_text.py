@@ -17,6 +17,8 @@ POD: Json = {"containers": [{"name": "c", "image": "i"}]}
 LABELLED: Json = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 WORKLOAD: Json = {"selector": {"matchLabels": {"a": "b"}}, "template": LABELLED}
 REQUEST: Json = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+REQUESTS = [REQUEST | {"name": f"r{at}"} for at in range(33)]
+OPAQUE: Json = {"driver": "d.example.com", "parameters": {}}
 POOL: Json = {"name": "p", "generation": 1, "resourceSliceCount": 1}
 BASES: dict[str, Json] = {
     "v1/Pod": {"spec": POD},
@@ -88,6 +90,15 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("scheduling.k8s.io/v1/PriorityClass", "preemptionPolicy", "Sometimes"),
     ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.count", -1),
     ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly", ALL | {"count": 1}),
+    (
+        "resource.k8s.io/v1/ResourceClaim",
+        "spec.devices.requests",
+        [REQUEST | {"name": f"r{at}"} for at in range(33)],
+    ),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests", [REQUEST, REQUEST]),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests", [{"name": "r"}]),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.constraints", [{"requests": ["r"]}]),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.config", [{"requests": ["s"], "opaque": OPAQUE}]),
     ("storage.k8s.io/v1/StorageClass", "provisioner", ""),
     ("storage.k8s.io/v1/StorageClass", "volumeBindingMode", "Late"),
     ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly.deviceClassName", ""),

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from moorage._core.base.label_syntax import requirement_error
 from moorage._core.base.quantity import Quantity, parse
+from moorage.errors import InputError
 
 from ..apiserver.struct_tables import read_table
 from ..field_errors import Fault, Json, duplicate, invalid, parts, required, unsupported
 from ..model.meta import is_dns_label, is_subdomain
+from ..model.meta import quantity as quantity_rule
 from ..releases import ALWAYS, Condition, split_condition
 
 Check = Callable[[Any], Iterable[str]]
@@ -144,6 +146,14 @@ def _between(least: str, most: str, *why: str) -> Check:
     return _refusing(lambda value: _is_number(value) and not int(least) <= value <= int(most), text)
 
 
+def _items(most: str) -> Check:
+    def check(value: Any) -> list[str]:
+        count = len(value) if isinstance(value, list | tuple | dict) else 0
+        return [f"Too many: {count}: must have at most {most} items"] if count > int(most) else []
+
+    return check
+
+
 def port_errors(value: Any) -> list[str]:
     """Return what is wrong with a port: a number, or the name of one."""
     if _is_number(value):
@@ -245,6 +255,13 @@ def _amount(is_wrong: Callable[[Quantity], bool], why: str) -> Check:
     )
 
 
+def _quantity(value: Any) -> Iterator[str]:
+    try:
+        quantity_rule(value)
+    except InputError as error:
+        yield error.message
+
+
 def _not_negative(*why: str) -> Check:
     return _amount(lambda amount: amount.sign() < 0, " ".join(why) or "must be greater than or equal to 0")
 
@@ -276,6 +293,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "min": _least,
     "max": _most,
     "between": _between,
+    "items": _items,
     "id": lambda: _between("0", str(_MOST)),
     "port": lambda: _container_port,
     "mode": lambda: _between("0", "511", "must be a number between 0 and 0777 (octal), both inclusive"),
@@ -286,6 +304,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "address": lambda: address_errors,
     "unpadded": lambda: _unpadded,
     "notNegative": _not_negative,
+    "quantity": lambda: _quantity,
     "positive": _positive,
     "without": _without,
     "envName": lambda: _matches(

@@ -430,11 +430,12 @@ def _check(name: str, value: object) -> None:
 
 
 _OF_SCHEDULING = ("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Toleration", "TopologySpreadConstraint")
+_OF_DEVICES = ("DeviceClaim", "DeviceConstraint", "DeviceSubRequest", "ExactDeviceRequest")
 _BETWEEN = {
     **{f"core.v1.{struct}": "scheduling_rules" for struct in _OF_SCHEDULING},
     **dict.fromkeys(("meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"), "scheduling_rules"),
     **dict.fromkeys(("policy.v1.PodDisruptionBudgetSpec", "scheduling.v1.PriorityClass"), "workload_rules"),
-    **dict.fromkeys(("resource.v1.DeviceSubRequest", "resource.v1.ExactDeviceRequest"), "validation_rules"),
+    **{f"resource.v1.{struct}": "validation_rules" for struct in _OF_DEVICES},
 }
 """By struct, the module with the rules between fields that objects follow, too."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Annotated, Any, TypeVar
@@ -106,16 +106,6 @@ def between(low: int, high: int | None = None) -> Rule:
         is_short = high is None or (low == 0 and value < low)
         bounds = f"greater than or equal to {low}" if is_short else f"between {low} and {high}, inclusive"
         raise InputError(f"Invalid value: {value}: must be {bounds}")
-
-    return rule
-
-
-def at_most(count: int) -> Rule:
-    """Return the rule that a list has a limited number of items, or is None."""
-
-    def rule(items: Sequence[object] | None) -> None:
-        if items is not None and len(items) > count:
-            raise InputError(f"must have at most {count} items, not {len(items)}")
 
     return rule
 

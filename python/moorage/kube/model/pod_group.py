@@ -8,7 +8,7 @@ from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage._core.base.fields import group_of as group_of
 from moorage.errors import InputError
 
-from .meta import Condition, Int32, Int64, Object, Struct, at_most, between, labels, one_of, required
+from .meta import Condition, Int32, Int64, Object, Struct, between, labels, one_of, required
 from .pod import PodResourceClaim, PodResourceClaimStatus
 
 GODEL = "scheduling.godel.kubewharf.io"
@@ -118,7 +118,7 @@ class PodGroupSpec(Struct, frozen=True):
     preemption_policy: str | None = None
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
-    resource_claims: Annotated[tuple[PodResourceClaim, ...], at_most(4)] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     min_member: Annotated[Int32 | None, between(1)] = None
     schedule_timeout_seconds: Annotated[Int32 | None, between(0)] = None
 

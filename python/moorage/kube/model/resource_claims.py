@@ -15,7 +15,6 @@ from .meta import (
     ObjectMeta,
     Resources,
     Struct,
-    at_most,
     one_of,
     required,
     timestamp,
@@ -33,7 +32,6 @@ EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that serves the extended resources of its pod."""
 
 TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
-_MAX_LIST = at_most(32)  # requests, constraints, selectors and configurations
 _MAX_EXPRESSION = 10 * 1024
 
 
@@ -93,10 +91,10 @@ class DeviceSubRequest(Struct, frozen=True):
 
     name: str = ""
     device_class_name: str = ""
-    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: Int64 = 0
-    tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
@@ -104,11 +102,11 @@ class ExactDeviceRequest(Struct, frozen=True):
     """A request without alternatives."""
 
     device_class_name: str = ""
-    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: Int64 = 0
     admin_access: bool | None = None
-    tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
@@ -117,54 +115,30 @@ class DeviceRequest(Struct, frozen=True):
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
-    first_available: Annotated[tuple[DeviceSubRequest, ...], at_most(8)] = ()
-
-    def check(self) -> None:
-        if (self.exactly is None) == (not self.first_available):
-            raise InputError("exactly one of exactly and firstAvailable is required")
+    first_available: tuple[DeviceSubRequest, ...] = ()
 
 
 class DeviceConstraint(Struct, frozen=True):
     """A condition that the devices of several requests meet together."""
 
-    requests: Annotated[tuple[str, ...], _MAX_LIST] = ()
+    requests: tuple[str, ...] = ()
     match_attribute: str | None = None
     distinct_attribute: str | None = None
-
-    def check(self) -> None:
-        if bool(self.match_attribute) == bool(self.distinct_attribute):
-            raise InputError("exactly one of matchAttribute and distinctAttribute is required")
 
 
 class DeviceClaimConfiguration(Struct, frozen=True):
     """Parameters for a driver, for some requests of a claim; for all where `requests` is empty."""
 
-    requests: Annotated[tuple[str, ...], _MAX_LIST] = ()
+    requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(Struct, frozen=True):
     """The devices that a claim asks for."""
 
-    requests: Annotated[tuple[DeviceRequest, ...], _MAX_LIST] = ()
-    constraints: Annotated[tuple[DeviceConstraint, ...], _MAX_LIST] = ()
-    config: Annotated[tuple[DeviceClaimConfiguration, ...], _MAX_LIST] = ()
-
-    def check(self) -> None:
-        names: set[str] = set()
-        for at, request in enumerate(self.requests):
-            if request.name in names:
-                raise InputError(f'duplicate name "{request.name}"', path=f"requests[{at}].name")
-            names.add(request.name)
-        for request in self.requests:
-            names |= {f"{request.name}/{sub.name}" for sub in request.first_available}
-        for path, part in (
-            *((f"constraints[{at}]", constraint.requests) for at, constraint in enumerate(self.constraints)),
-            *((f"config[{at}]", config.requests) for at, config in enumerate(self.config)),
-        ):
-            for name in part:
-                if name not in names:
-                    raise InputError(f'no request "{name}"', path=f"{path}.requests")
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
 class ResourceClaimSpec(Struct, frozen=True):
@@ -207,7 +181,7 @@ class DeviceAllocationConfiguration(Struct, frozen=True):
 class DeviceAllocationResult(Struct, frozen=True):
     """The allocated devices and the parameters for their drivers."""
 
-    results: Annotated[tuple[DeviceRequestAllocationResult, ...], _MAX_LIST] = ()
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
@@ -235,14 +209,14 @@ class AllocatedDeviceStatus(Struct, frozen=True):
     pool: str = ""
     device: str = ""
     share_id: str | None = field(default=None, name="shareID")
-    conditions: Annotated[tuple[Condition, ...], at_most(8)] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class ResourceClaimStatus(Struct, frozen=True):
     """Status of a resource claim."""
 
     allocation: AllocationResult | None = None
-    reserved_for: Annotated[tuple[ResourceClaimConsumerReference, ...], at_most(256)] = ()
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
@@ -279,8 +253,8 @@ class DeviceClassConfiguration(Struct, frozen=True):
 class DeviceClassSpec(Struct, frozen=True):
     """Spec of a device class."""
 
-    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
-    config: Annotated[tuple[DeviceClassConfiguration, ...], _MAX_LIST] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
     extended_resource_name: str | None = None
 
 

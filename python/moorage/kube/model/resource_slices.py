@@ -18,7 +18,6 @@ from .meta import (
     Object,
     QuantityLike,
     Struct,
-    at_most,
     dns_label,
     each,
     is_native,
@@ -33,8 +32,6 @@ MAX_DEVICES = 128
 MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
 _MAX_TEXT = 64
 _MAX_PROPERTIES = 32
-_MAX_CONDITIONS = at_most(4)
-_MAX_COUNTERS = at_most(32)
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRE_RELEASE = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
 SEMVER = re.compile(
@@ -94,7 +91,7 @@ class CapacityRequestPolicy(Struct, frozen=True):
     """How much of a capacity one share of a device may take."""
 
     default: Annotated[QuantityLike | None, quantity] = None
-    valid_values: Annotated[tuple[QuantityLike, ...], at_most(10), each(quantity)] = ()
+    valid_values: tuple[QuantityLike, ...] = ()
     valid_range: CapacityRequestPolicyRange | None = None
 
     def check(self) -> None:
@@ -121,14 +118,14 @@ class CounterSet(Struct, frozen=True):
     """Counters that devices of a pool share."""
 
     name: Annotated[str, required] = ""
-    counters: Annotated[dict[str, Counter], _MAX_COUNTERS] = {}
+    counters: dict[str, Counter] = {}
 
 
 class DeviceCounterConsumption(Struct, frozen=True):
     """What a device takes of the counters of a set."""
 
     counter_set: str = ""
-    counters: Annotated[dict[str, Counter], _MAX_COUNTERS] = {}
+    counters: dict[str, Counter] = {}
 
 
 class DeviceTaint(Struct, frozen=True):
@@ -165,14 +162,14 @@ class Device(Struct, frozen=True):
     name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
-    consumes_counters: Annotated[tuple[DeviceCounterConsumption, ...], at_most(2)] = ()
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: Annotated[tuple[DeviceTaint, ...], at_most(16)] = ()
+    taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool | None = None
-    binding_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
-    binding_failure_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
+    binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
     allow_multiple_allocations: bool | None = None
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
 
@@ -218,7 +215,7 @@ class ResourceSliceSpec(Struct, frozen=True):
     all_nodes: bool | None = None
     devices: tuple[Device, ...] = ()
     per_device_node_selection: bool | None = None
-    shared_counters: Annotated[tuple[CounterSet, ...], at_most(8)] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
 
     def check(self) -> None:
         nodes = (self.node_name, self.node_selector, self.all_nodes, self.per_device_node_selection)
@@ -233,7 +230,8 @@ class ResourceSliceSpec(Struct, frozen=True):
         few = any(device.taints or device.consumes_counters for device in self.devices)
         most = MAX_DEVICES_WITH_TAINTS_OR_COUNTERS if few else MAX_DEVICES
         if len(self.devices) > most:
-            raise InputError(f"must have at most {most} items, not {len(self.devices)}", path="devices")
+            text = f"Too many: {len(self.devices)}: must have at most {most} items"
+            raise InputError(text, path="devices")
         self._check_places()
         _refuse_duplicates("devices", [device.name for device in self.devices])
         _refuse_duplicates("sharedCounters", [counters.name for counters in self.shared_counters])

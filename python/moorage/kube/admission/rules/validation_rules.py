@@ -627,9 +627,15 @@ def _opaque_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _constraint_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    name = value.get("matchAttribute")
-    if name is None and value.get("distinctAttribute") is None:
-        yield Fault(path, required("exactly one of `matchAttribute` or `distinctAttribute` is required"))
+    name, why = (
+        value.get("matchAttribute"),
+        "exactly one of `matchAttribute` or `distinctAttribute` is required",
+    )
+    given = [attribute for attribute in (name, value.get("distinctAttribute")) if attribute is not None]
+    if not given:
+        yield Fault(path, required(why))
+    elif len(given) > 1:
+        yield Fault(path, invalid(None, f"{why}, but multiple fields are set"))
     if isinstance(name, str) and name and "/" not in name:
         why = "a fully qualified name must be a domain and a name separated by a slash"
         yield Fault(f"{path}.matchAttribute", invalid(name, why))

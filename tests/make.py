@@ -54,6 +54,18 @@ def manifest(obj: Object) -> Json:
     return object_to_dict(obj)
 
 
+def written(kind: str, meta: str | Json, spec: Any = None, **fields: Any) -> Json:
+    """An object as people write it into a file: ``written("apps/v1/Deployment", "web", spec)``. Metadata is
+    its name, or all that there is."""
+    version, _, name = kind.rpartition("/")
+    head = {
+        "apiVersion": version,
+        "kind": name,
+        "metadata": {"name": meta} if isinstance(meta, str) else meta,
+    }
+    return head | ({} if spec is None else {"spec": spec}) | fields
+
+
 def owned(kind: str, name: str, uid: str = "", **metadata: Any) -> Json:
     """Metadata that names a controller."""
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid or name, "controller": True}

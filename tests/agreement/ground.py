@@ -10,6 +10,7 @@ from typing import Any
 from tests.agreement import objects as made
 from tests.agreement.clusters import ZONE
 from tests.agreement.objects import Object, name_of, owned_by, requests, time_of
+from tests.make import written
 
 EVERYTHING = {"operator": "Exists"}
 
@@ -111,11 +112,7 @@ class Ground:
         only = where.get("only")
         nodes = self.nodes if only is None else [only]
         fitting = [node for node in nodes if self._fits(node, spec, labels, space, where.get("zone", ""))]
-        pod: Object = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": space, "labels": labels},
-        }
+        pod: Object = written("v1/Pod", {"name": name, "namespace": space, "labels": labels})
         if owner is not None:
             pod["metadata"]["ownerReferences"] = owned_by(owner)
         self.add(pod)["spec"] = spec

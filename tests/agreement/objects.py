@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.make import written
+
 Object = dict[str, Any]
 Key = tuple[str, str, str]
 
@@ -188,43 +190,29 @@ def node(name: str, labels: dict[str, str], room: dict[str, str], taints: Iterab
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": time_of(0)}
     spec: Object = {"taints": list(taints)} if taints else {}
     status = {"capacity": dict(room), "allocatable": dict(room), "conditions": [ready]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": spec,
-        "status": status,
-    }
+    return written("v1/Node", {"name": name, "labels": labels}, spec, status=status)
 
 
 def namespace(name: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-        "spec": {"finalizers": ["kubernetes"]},
-        "status": {"phase": "Active"},
-    }
+    return written(
+        "v1/Namespace",
+        {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+        {"finalizers": ["kubernetes"]},
+        status={"phase": "Active"},
+    )
 
 
 def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Object:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "preemptionPolicy": policy,
-    }
+    return written("scheduling.k8s.io/v1/PriorityClass", name, value=value, preemptionPolicy=policy)
 
 
 def storage_class(name: str) -> Object:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": f"{name}.example.com",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    return written(
+        "storage.k8s.io/v1/StorageClass",
+        name,
+        provisioner=f"{name}.example.com",
+        volumeBindingMode="WaitForFirstConsumer",
+    )
 
 
 def workload(
@@ -238,12 +226,11 @@ def workload(
 
 def budget(name: str, namespace: str, field: str, value: str | int) -> Object:
     """A budget that was applied by kubectl, so that a later file can take its field away."""
-    own = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"selector": {"matchLabels": {"app": name}}, field: value},
-    }
+    own = written(
+        "policy/v1/PodDisruptionBudget",
+        {"name": name, "namespace": namespace},
+        {"selector": {"matchLabels": {"app": name}}, field: value},
+    )
     applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(own)}
     return own | {"metadata": {"name": name, "namespace": namespace, "generation": 1, "annotations": applied}}
 
@@ -251,28 +238,22 @@ def budget(name: str, namespace: str, field: str, value: str | int) -> Object:
 def autoscaler(target: Object, most: int) -> Object:
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
     now = target["spec"]["replicas"]
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name_of(target), "namespace": target["metadata"]["namespace"]},
-        "spec": {
+    return written(
+        "autoscaling/v2/HorizontalPodAutoscaler",
+        {"name": name_of(target), "namespace": target["metadata"]["namespace"]},
+        {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": target["kind"], "name": name_of(target)},
             "minReplicas": 1,
             "maxReplicas": most,
             "metrics": [{"type": "Resource", "resource": cpu}],
         },
-        "status": {"currentReplicas": now, "desiredReplicas": now},
-    }
+        status={"currentReplicas": now, "desiredReplicas": now},
+    )
 
 
 def claim_template(name: str) -> Object:
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk", "volumeMode": "Filesystem"}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {**spec, "resources": {"requests": {"storage": "10Gi"}}},
-    }
+    return written("v1/PersistentVolumeClaim", name, {**spec, "resources": {"requests": {"storage": "10Gi"}}})
 
 
 def bound_claim(template: Object, name: str, namespace: str, zone: str) -> Iterator[Object]:
@@ -288,11 +269,10 @@ def bound_claim(template: Object, name: str, namespace: str, zone: str) -> Itera
     claim["status"] = {"phase": "Bound", "accessModes": modes, "capacity": size}
     yield claim
     in_zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
-    yield {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": claim["spec"]["volumeName"]},
-        "spec": {
+    yield written(
+        "v1/PersistentVolume",
+        claim["spec"]["volumeName"],
+        {
             "capacity": size,
             "accessModes": modes,
             "storageClassName": "disk",
@@ -308,25 +288,24 @@ def bound_claim(template: Object, name: str, namespace: str, zone: str) -> Itera
             "csi": {"driver": "disk.example.com", "volumeHandle": claim["spec"]["volumeName"]},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]}},
         },
-        "status": {"phase": "Bound"},
-    }
+        status={"phase": "Bound"},
+    )
 
 
 def node_class(zones: Iterable[str]) -> Object:
     tags = [{"tags": {"a": "b"}}]
     subnets = [{"id": f"subnet-{zone}", "zone": zone, "zoneID": f"id-{zone}"} for zone in zones]
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
+    return written(
+        "karpenter.k8s.aws/v1/EC2NodeClass",
+        "default",
+        {
             "amiSelectorTerms": [{"alias": "al2023@latest"}],
             "role": "r",
             "subnetSelectorTerms": tags,
             "securityGroupSelectorTerms": tags,
         },
-        "status": {"subnets": subnets, "conditions": [_ready()]},
-    }
+        status={"subnets": subnets, "conditions": [_ready()]},
+    )
 
 
 def node_pool(name: str, requirements: list[Object], limits: Object | None, weight: int) -> Object:
@@ -341,12 +320,7 @@ def node_pool(name: str, requirements: list[Object], limits: Object | None, weig
             }
         },
     }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": spec | ({"limits": limits} if limits else {}),
-    }
+    return written("karpenter.sh/v1/NodePool", name, spec | ({"limits": limits} if limits else {}))
 
 
 def _ready() -> Object:

@@ -15,6 +15,7 @@ from moorage import Scheduler, load
 from moorage.autoscalers import GroupSettings, NodeGroup
 from moorage.cli import main
 from tests.house.source import ROOT
+from tests.make import written
 
 from .test_provision import pod, pool
 from .test_scale_up import four_cores
@@ -32,20 +33,13 @@ def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
     room = {"cpu": cpu, "memory": "16Gi", "pods": "20"}
     labels = {"kubernetes.io/hostname": name} | labels
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": room, "capacity": room},
-    }
+    return written(
+        "v1/Node", {"name": name, "labels": labels}, status={"allocatable": room, "capacity": room}
+    )
 
 
 def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    buffer = {
-        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
-        "kind": "CapacityBuffer",
-        "metadata": {"name": "b"},
-    }
+    buffer = written("autoscaling.x-k8s.io/v1beta1/CapacityBuffer", "b")
     path = tmp_path / "more.json"
     path.write_text(json.dumps(buffer))
     main(["check", *CLUSTER, "-f", str(path), "--group-sizes", "1:2:smallnode,0:3:nowhere", "-o", "json"])
@@ -135,15 +129,14 @@ def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
         "annotations": {"kubernetes.io/config.mirror": "x"},
         "ownerReferences": [owner],
     }
-    agent = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent", "namespace": "default"},
-        "spec": {
+    agent = written(
+        "apps/v1/DaemonSet",
+        {"name": "agent", "namespace": "default"},
+        {
             "selector": {"matchLabels": {"app": "agent"}},
             "template": {"metadata": {"labels": {"app": "agent"}}, "spec": pod("x", "1")["spec"]},
         },
-    }
+    )
     scheduler = Scheduler(
         load(
             [node("one", **{"eks.amazonaws.com/nodegroup": "g"}), mirror, agent, pod("a", "2"), pod("b", "2")]

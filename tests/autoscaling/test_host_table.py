@@ -15,6 +15,7 @@ import pytest
 from tests.conformance.karpenter import karpenter_mode
 from tests.conformance.vectors import lines
 from tests.doors.autoscalers import HostTable
+from tests.make import written
 
 SHARE = Path(__file__).parents[1] / "conformance/data/karpenter/share.jsonl.gz"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -53,13 +54,7 @@ def pod(chance: random.Random, number: int) -> dict[str, Any]:
         spec["nodeSelector"] = {ZONE: chance.choice(["za", "zb"])}
     meta = {"name": f"p{number:02}", "namespace": "default", "uid": f"{chance.getrandbits(40):x}-{number}"}
     meta["labels"] = {"app": chance.choice("abc")}  # type: ignore[assignment]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta,
-        "spec": spec | {"affinity": affinity},
-        "status": WAITING,
-    }
+    return written("v1/Pod", meta, spec | {"affinity": affinity}, status=WAITING)
 
 
 def scenario(seed: int) -> dict[str, Any]:

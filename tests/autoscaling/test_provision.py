@@ -12,6 +12,7 @@ from moorage import InputError, Scheduler, load
 from moorage.autoscalers import InstanceType, KarpenterOptions, Provisioning, read_instance_types
 from moorage.kube import NodePool, decode_object
 from tests.doors.autoscalers import ClusterObjects, ClusterView, PassInput, provision, why_idle
+from tests.make import written
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
 ZONE = "topology.kubernetes.io/zone"
@@ -25,22 +26,16 @@ def types() -> list[InstanceType]:
 def pool(name: str = "default", requirements: Any = (), **spec: Any) -> dict[str, Any]:
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     template = {"spec": {"nodeClassRef": reference, "requirements": list(requirements)}}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {"template": template} | spec,
-    }
+    return written("karpenter.sh/v1/NodePool", name, {"template": template} | spec)
 
 
 def pod(name: str, cpu: str = "1", memory: str = "1Gi", **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name.partition("-")[0]}},
-        "spec": {"containers": [container]} | spec,
-    }
+    return written(
+        "v1/Pod",
+        {"name": name, "labels": {"app": name.partition("-")[0]}},
+        {"containers": [container]} | spec,
+    )
 
 
 def provisioned(*objects: dict[str, Any], **arguments: Any) -> Provisioning:
@@ -89,12 +84,7 @@ def test_a_pod_that_is_passed_need_not_be_in_the_cluster() -> None:
 
 
 def test_gated_pods_wait_and_pods_that_fit_go_to_nodes_that_are_there() -> None:
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "status": {"allocatable": {"cpu": "1", "memory": "4Gi", "pods": "9"}},
-    }
+    node = written("v1/Node", "n", status={"allocatable": {"cpu": "1", "memory": "4Gi", "pods": "9"}})
     gated = pod("gated", schedulingGates=[{"name": "g"}])
     found = Scheduler(load([pool(), node, gated, pod("a"), pod("b")])).ask.provision(types=types())
     assert found.existing == {"n": ("default/a",)}
@@ -123,15 +113,11 @@ CLAIM: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName":
 @pytest.mark.parametrize(("ignores", "cpu"), [(True, "1"), (False, "3")])
 def test_daemons_with_claims_take_nothing(ignores: bool, cpu: str) -> None:
     labels, spec = {"app": "plugin"}, pod("x", "2")["spec"] | CLAIM
-    daemons = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "plugin"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    daemons = written(
+        "apps/v1/DaemonSet",
+        "plugin",
+        {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    )
     options = KarpenterOptions(ignore_dra_requests=ignores)
     (claim,) = provisioned(pool(), daemons, pod("web"), options=options).claims
     assert claim.requests["cpu"] == cpu
@@ -163,19 +149,17 @@ def test_a_pool_is_ready_by_its_conditions(conditions: dict[str, str], text: str
 @pytest.mark.parametrize("has_claim", [True, False])
 def test_a_pod_of_a_leaving_node_is_placed_though_its_volume_is_gone(has_claim: bool) -> None:
     room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n", "uid": "n"},
-        "spec": {"providerID": "x"},
-        "status": {"capacity": room, "allocatable": room},
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "namespace": "default"},
-        "spec": {"volumeName": "gone", "storageClassName": "fast"},
-    }
+    node = written(
+        "v1/Node",
+        {"name": "n", "uid": "n"},
+        {"providerID": "x"},
+        status={"capacity": room, "allocatable": room},
+    )
+    claim = written(
+        "v1/PersistentVolumeClaim",
+        {"name": "data", "namespace": "default"},
+        {"volumeName": "gone", "storageClassName": "fast"},
+    )
     moved = pod("web", nodeName="n", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     moved["metadata"]["namespace"] = "default"
     objects = [pool(), node, moved, *([claim] if has_claim else [])]

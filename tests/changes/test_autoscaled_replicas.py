@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, pods, replicas, scheduler
+from tests.make import written
 
 from moorage.kube import Object, decode_object
 
@@ -15,12 +16,7 @@ def hpa(target: str, least: int | None, most: int, kind: str = "Deployment", **m
     ref = {"apiVersion": version, "kind": kind, "name": target}
     spec = {"scaleTargetRef": ref, "maxReplicas": most} | ({} if least is None else {"minReplicas": least})
     meta = {"name": f"hpa-{target}", "namespace": "default"} | more
-    value = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": meta,
-        "spec": spec,
-    }
+    value = written("autoscaling/v2/HorizontalPodAutoscaler", meta, spec)
     return decode_object(value)
 
 

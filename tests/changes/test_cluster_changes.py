@@ -16,7 +16,7 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.make import make
+from tests.make import make, written
 from tests.objects.make import owned, pod, workload
 
 import moorage as mo
@@ -70,12 +70,7 @@ def test_apply_creates_and_replaces() -> None:
 def test_each_apply_of_a_generated_name_makes_a_pod_of_its_own() -> None:
     one = world()
     before = len(one.client.list(Pod)[0])
-    text = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"generateName": "w-"},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
+    text = written("v1/Pod", {"generateName": "w-"}, {"containers": [{"name": "c", "image": "i"}]})
     made = [
         name
         for what in (text, [text, text], text)

@@ -9,18 +9,15 @@ import yaml
 from tests.doors.cluster import PlayedChanges
 from tests.explain.test_evidence import HOST
 from tests.explain.test_evidence_of_filters import explained, node, pod
+from tests.make import written
 
-KATA = {
-    "apiVersion": "node.k8s.io/v1",
-    "kind": "RuntimeClass",
-    "metadata": {"name": "kata"},
-    "handler": "kata",
-    "overhead": {"podFixed": {"cpu": "1"}},
-    "scheduling": {
-        "nodeSelector": {"sandbox": "true"},
-        "tolerations": [{"key": "kata", "operator": "Exists"}],
-    },
-}
+KATA = written(
+    "node.k8s.io/v1/RuntimeClass",
+    "kata",
+    handler="kata",
+    overhead={"podFixed": {"cpu": "1"}},
+    scheduling={"nodeSelector": {"sandbox": "true"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+)
 SELECTOR = {"matchLabels": {"app": "x"}}
 
 

@@ -23,7 +23,7 @@ from tests.doors.engine import (
 from tests.doors.engine import extender_wire as wire
 from tests.extenders.extender_server import Answer, ExtenderServer, HangUp, Silence
 from tests.locks import guard, is_held
-from tests.make import node, pod
+from tests.make import node, pod, written
 
 from moorage.errors import ExtenderError
 
@@ -76,12 +76,11 @@ def test_an_extender_says_what_it_is_asked_for() -> None:
     assert failure(bare.process_preemption, P, {}) == text
 
 
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "p", "namespace": "default", "uid": "p"},
-    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": 1}}}]},
-}
+POD = written(
+    "v1/Pod",
+    {"name": "p", "namespace": "default", "uid": "p"},
+    {"containers": [{"name": "c", "resources": {"requests": {"cpu": 1}}}]},
+)
 ALLOCATABLE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
 
@@ -93,12 +92,7 @@ def test_nodes_as_they_are() -> None:
     meta = {"name": "a", "labels": {"disk": "ssd"}}
     items = [
         {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": ALLOCATABLE}},
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": "b"},
-            "status": {"allocatable": ALLOCATABLE},
-        },
+        written("v1/Node", "b", status={"allocatable": ALLOCATABLE}),
     ]
     assert request.message == {"Pod": POD, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
 

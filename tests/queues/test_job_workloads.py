@@ -9,6 +9,7 @@ import pytest
 from moorage.kube import Object, decode_object
 from tests.doors.kube import read_custom
 from tests.doors.queues import JobWorkloads, workload_name
+from tests.make import written
 
 Json = dict[str, Any]
 PODS = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -110,12 +111,7 @@ def test_the_fewest_pods_the_topology_and_the_priority_are_those_that_the_job_na
     wanted = decode_object(
         job("Job", "batch/v1", {"parallelism": 4, "template": template}, marks, priority_class="high")
     )
-    high = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": "high"},
-        "value": 7,
-    }
+    high = written("kueue.x-k8s.io/v1beta2/WorkloadPriorityClass", "high", value=7)
     (workload,) = JobWorkloads([decode_object(high)]).workloads([wanted])
     (pods,) = workload.spec.pod_sets
     assert (pods.min_count, workload.spec.priority, workload.spec.queue_name) == (2, 7, "lq")
@@ -131,12 +127,9 @@ def test_what_has_a_workload_gets_no_other_and_what_names_no_queue_none() -> Non
     free = job("Job", "batch/v1", {"template": PODS})
     del free["metadata"]["labels"]
     assert sets(free) == []
-    local = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": "default", "namespace": "d"},
-        "spec": {"clusterQueue": "q"},
-    }
+    local = written(
+        "kueue.x-k8s.io/v1beta2/LocalQueue", {"name": "default", "namespace": "d"}, {"clusterQueue": "q"}
+    )
     (workload,) = JobWorkloads([decode_object(local)]).workloads([decode_object(free)])
     assert workload.spec.queue_name == "default"
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 import moorage as mo
 from moorage.kube import Job, Pod, decode_object, load
+from tests.make import written
 
 Json = dict[str, Any]
 VERSION = "kueue.x-k8s.io/v1beta2"
@@ -32,12 +33,7 @@ def job(name: str, pods: int) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "9", "pods": "9"}},
-}
+NODE = written("v1/Node", "n1", status={"allocatable": {"cpu": "9", "pods": "9"}})
 QUOTA = {
     "coveredResources": ["cpu"],
     "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 4}]}],

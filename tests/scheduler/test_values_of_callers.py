@@ -7,18 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.make import written
 
 import moorage as mo
 from moorage.errors import InputError
 from moorage.kube import ObjectMeta, PodSpec, PriorityClass, object_to_dict
 from moorage.store import AlreadyExistsError
 
-GOLD = {
-    "apiVersion": "scheduling.k8s.io/v1",
-    "kind": "PriorityClass",
-    "metadata": {"name": "gold"},
-    "value": 7,
-}
+GOLD = written("scheduling.k8s.io/v1/PriorityClass", "gold", value=7)
 SIZE = {"cpu": "4", "pods": "9"}
 NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": SIZE, "capacity": SIZE}}
 
@@ -76,12 +72,11 @@ def test_nodes_like_a_dict_are_added(scheduler: mo.Scheduler) -> None:
 
 def test_a_group_is_scheduled_from_a_dict() -> None:
     on = {"GenericWorkload": True}
-    group = {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
-    }
+    group = written(
+        "scheduling.k8s.io/v1beta1/PodGroup",
+        {"name": "g", "namespace": "default"},
+        {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    )
     scheduler = mo.Scheduler(mo.load(NODE, group), feature_gates=on, kubernetes_version="1.37")
     members = [pod(name, schedulingGroup={"podGroupName": "g"}) for name in "ab"]
     assert scheduler.schedule_workload(group, members).placements == {"default/a": "n", "default/b": "n"}

@@ -12,6 +12,7 @@ from tests.conformance.autoscalers import cluster_autoscaler_mode
 from tests.conformance.runner import failures
 from tests.conformance.test_vectors import changes
 from tests.conformance.vectors import lines
+from tests.make import written
 
 LINES = list(lines(Path(__file__).parent.parent / "data/cluster_autoscaler/share.jsonl.gz"))
 
@@ -65,25 +66,19 @@ def machine(name: str) -> dict[str, Any]:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     status = {"capacity": amounts, "allocatable": amounts}
     metadata = {"name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "status": status | {"conditions": [ready]},
-    }
+    return written("v1/Node", metadata, status=status | {"conditions": [ready]})
 
 
 @pytest.mark.parametrize("goes", ["expendable", "removed"])
 def test_the_first_pod_of_a_node_keeps_it_though_one_before_it_went(goes: str) -> None:
     priorities = {"gone": -100 if goes == "expendable" else 0, "first": 0, "second": 0}
     pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "uid": name},
-            "spec": {"nodeName": "a", "priority": priority, "containers": [{"name": "c", "image": "x"}]},
-            "status": {"phase": "Running"},
-        }
+        written(
+            "v1/Pod",
+            {"name": name, "namespace": "default", "uid": name},
+            {"nodeName": "a", "priority": priority, "containers": [{"name": "c", "image": "x"}]},
+            status={"phase": "Running"},
+        )
         for name, priority in priorities.items()
     ]
     loops = [{"at": 1200}]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests import make
-from tests.make import manifest
+from tests.make import manifest, written
 
 import moorage as mo
 
@@ -41,27 +41,25 @@ def workload(kind: str, container: dict[str, Any], **fields: Any) -> dict[str, A
 
 def replica_set(name: str, container: dict[str, Any], replicas: int, created: str) -> dict[str, Any]:
     labels = {"app": "web", "pod-template-hash": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": meta(f"web-{name}", ("Deployment", "web"), labels=labels, creationTimestamp=created),
-        "spec": {
+    return written(
+        "apps/v1/ReplicaSet",
+        meta(f"web-{name}", ("Deployment", "web"), labels=labels, creationTimestamp=created),
+        {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": template(container, **{"pod-template-hash": name}),
         },
-    }
+    )
 
 
 def pod(name: str, owner: tuple[str, str], container: dict[str, Any], **labels: str) -> dict[str, Any]:
     one = template(container, **labels)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta(name, owner, labels=one["metadata"]["labels"]),
-        "spec": one["spec"] | {"nodeName": "n1"},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-    }
+    return written(
+        "v1/Pod",
+        meta(name, owner, labels=one["metadata"]["labels"]),
+        one["spec"] | {"nodeName": "n1"},
+        status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    )
 
 
 def deployed(container: dict[str, Any], old: dict[str, Any]) -> list[dict[str, Any]]:

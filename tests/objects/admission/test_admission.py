@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 from tests.doors.kube import merge_tolerations
-from tests.make import Json, template
+from tests.make import Json, template, written
 
 from moorage import Scheduler, expanded, load
 from moorage.kube import Cluster, Toleration
@@ -83,17 +83,16 @@ def test_pods_that_admission_refuses_are_told() -> None:
     ]
 
 
-GVISOR: Json = {
-    "apiVersion": "node.k8s.io/v1",
-    "kind": "RuntimeClass",
-    "metadata": {"name": "gvisor"},
-    "handler": "runsc",
-    "overhead": {"podFixed": {"cpu": "250m"}},
-    "scheduling": {
+GVISOR: Json = written(
+    "node.k8s.io/v1/RuntimeClass",
+    "gvisor",
+    handler="runsc",
+    overhead={"podFixed": {"cpu": "250m"}},
+    scheduling={
         "nodeSelector": {"runtime": "gvisor"},
         "tolerations": [{"key": "gvisor", "operator": "Exists"}],
     },
-}
+)
 
 
 @pytest.mark.parametrize(

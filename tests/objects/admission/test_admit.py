@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.make import written
+
 import moorage as mo
 
 Json = dict[str, Any]
@@ -93,12 +95,11 @@ def test_deprecated_fields_are_warned_of() -> None:
 
 def test_who_cannot_be_asked_is_named() -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
-    webhooks = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "guard"},
-        "webhooks": [{"name": "guard.example.com", "rules": [rule]}],
-    }
+    webhooks = written(
+        "admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration",
+        "guard",
+        webhooks=[{"name": "guard.example.com", "rules": [rule]}],
+    )
     (asked,) = mo.admit(mo.load(webhooks), pod()).not_asked
     assert (asked.name, asked.webhook, asked.about) == ("guard", "guard.example.com", ["Pod default/web"])
 
@@ -140,11 +141,6 @@ def test_null_in_a_list_is_an_empty_item_as_go_reads_it() -> None:
     (refusal,) = mo.admit(mo.Cluster(), given).refused
     assert "spec.containers[0].env[0].name: Required value" in str(refusal)
     assert "spec.containers[0].volumeMounts[0].mountPath: Required value" in str(refusal)
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "status": {"capacity": {"cpu": "x"}},
-    }
+    node = written("v1/Node", "n", status={"capacity": {"cpu": "x"}})
     (refusal,) = mo.admit(mo.Cluster(), node).refused
     assert "cannot be handled as a Node: quantities must match" in str(refusal)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.make import written
 
 from moorage import Scheduler, expanded
 from moorage.kube import Cluster, Pod, Toleration, load
@@ -16,12 +17,9 @@ DEFAULT, WHITELIST = (
     f"scheduler.alpha.kubernetes.io/{name}" for name in ("defaultTolerations", "tolerationsWhitelist")
 )
 GPU = "nvidia.com/gpu"
-PLUGINS = {
-    "apiVersion": "admission.moorage.dev/v1",
-    "kind": "AdmissionPlugins",
-    "metadata": {"name": "plugins"},
-    "plugins": ["ExtendedResourceToleration"],
-}
+PLUGINS = written(
+    "admission.moorage.dev/v1/AdmissionPlugins", "plugins", plugins=["ExtendedResourceToleration"]
+)
 MEMORY = "node.kubernetes.io/memory-pressure"
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.make import written
 
 import moorage as mo
 from moorage.kube import Container, ObjectMeta, Pod, PodSpec
 
 LABEL = "pod-security.kubernetes.io/enforce"
-SHOP = {
-    "apiVersion": "v1",
-    "kind": "Namespace",
-    "metadata": {"name": "shop", "labels": {LABEL: "restricted"}},
-}
+SHOP = written("v1/Namespace", {"name": "shop", "labels": {LABEL: "restricted"}})
 
 
 def manifest(**spec: Any) -> dict[str, Any]:

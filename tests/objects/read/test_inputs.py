@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.make import written
 from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
@@ -21,12 +22,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status"
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c"}]} | spec,
-    }
+    return written("v1/Pod", name, {"containers": [{"name": "c"}]} | spec)
 
 
 def names(cluster: Cluster) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.make import written
 
 from moorage.kube import Cluster, load
 
@@ -17,12 +18,7 @@ def node(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c"}], **spec},
-    }
+    return written("v1/Pod", name, {"containers": [{"name": "c"}], **spec})
 
 
 def listed(*items: Any, kind: str = "List") -> dict[str, Any]:

@@ -12,8 +12,6 @@ from tests.objects.make import CONTAINERS, node, pod, workload
 from moorage.errors import InputError
 from moorage.kube import Quantity, Toleration, decode_object, defaults
 
-PREEMPTS = "PreemptLowerPriority"
-
 
 def fill(obj: Any, *others: Any) -> Any:
     return defaults([obj, *others])[0]

@@ -7,17 +7,13 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import written
 
 from moorage import load
 from moorage.errors import InputError
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}, "status": {}}
-UNRELATED = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {"name": "unrelated"},
-    "provisioner": "example.com/none",
-}
+UNRELATED = written("storage.k8s.io/v1/StorageClass", "unrelated", provisioner="example.com/none")
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi"]),
     st.sampled_from(["1", "2", "4Mi"]),

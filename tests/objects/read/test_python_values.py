@@ -226,7 +226,6 @@ def test_one_object_gets_the_defaults_of_the_api_server() -> None:
     assert read_object(pod) is pod
 
 
-CLASSLESS = WEB | {"spec": {"containers": [CONTAINER], "priorityClassName": "x"}}
 GOLD = read_object({"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 7}, PriorityClass)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 import yaml
 from tests.house.source import ROOT
-from tests.make import Json, template
+from tests.make import Json, template, written
 from tests.objects.refusal import refusal
 
 import moorage as mo
@@ -30,15 +30,14 @@ def of_server(obj: Json) -> Json:
 
 NODE = {"kind": "Node", "metadata": {"name": "n"}}
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"request": {"cpu": "3"}}}
-TYPO: Json = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "web", "namespace": "shop"},
-    "spec": {
+TYPO: Json = written(
+    "apps/v1/Deployment",
+    {"name": "web", "namespace": "shop"},
+    {
         "selector": {"matchLabels": {"app": "web"}},
         "template": template("web", nodeSelektor={"disk": "ssd"}, containers=[CONTAINER]),
     },
-}
+)
 TYPOS = [
     'unknown field "spec.template.spec.containers[0].resources.request"',
     'unknown field "spec.template.spec.nodeSelektor"',

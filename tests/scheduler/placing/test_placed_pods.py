@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.inside import dump
-from tests.make import node, pod
+from tests.make import node, pod, written
 
 import moorage as mo
 from moorage.engine.scheduler import ScheduleResult
@@ -15,12 +15,11 @@ from moorage.kube import Cluster
 from moorage.store import AlreadyExistsError, ObjectStore
 
 SMALL = {"cpu": "2"}
-GROUP = {
-    "apiVersion": "scheduling.k8s.io/v1beta1",
-    "kind": "PodGroup",
-    "metadata": {"name": "g", "namespace": "default"},
-    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
-}
+GROUP = written(
+    "scheduling.k8s.io/v1beta1/PodGroup",
+    {"name": "g", "namespace": "default"},
+    {"schedulingPolicy": {"gang": {"minCount": 2}}},
+)
 
 
 def scheduler(*pods: mo.Pod, others: tuple[Any, ...] = (), **options: Any) -> mo.Scheduler:

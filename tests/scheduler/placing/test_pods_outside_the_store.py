@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests import make as kit
 from tests.core.inside import dump
-from tests.make import Json, claim, node, volume
+from tests.make import Json, claim, node, volume, written
 
 import moorage as mo
 from moorage.errors import MoorageError
@@ -42,12 +42,7 @@ DEVICES = [
 def pod(name: str = "p", cpu: int = 0, **spec: Any) -> Json:
     """A pod as a caller writes it."""
     container = {"name": "c", "image": "x"} | ({"resources": {"requests": {"cpu": cpu}}} if cpu else {})
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container]} | spec,
-    }
+    return written("v1/Pod", name, {"containers": [container]} | spec)
 
 
 def using(name: str) -> list[Json]:

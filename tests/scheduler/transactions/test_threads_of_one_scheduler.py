@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.cluster import ResourceRequest
 from tests.framework.make import make as make_plugin
-from tests.make import ZONE, make, pod
+from tests.make import ZONE, make, pod, written
 from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
 from tests.scheduler.transactions.test_transactions import outcome, world
@@ -56,30 +56,18 @@ def objects() -> list[dict[str, Any]]:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": web},
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "job"},
-            "spec": job | {"suspend": True},
-        },
-        {
-            "apiVersion": "batch/v1",
-            "kind": "CronJob",
-            "metadata": {"name": "cron"},
-            "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": job}},
-        },
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "web"},
-            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
-        },
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "web"},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        },
+        written("batch/v1/Job", "job", job | {"suspend": True}),
+        written("batch/v1/CronJob", "cron", {"schedule": "0 0 * * *", "jobTemplate": {"spec": job}}),
+        written(
+            "autoscaling/v2/HorizontalPodAutoscaler",
+            "web",
+            {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
+        ),
+        written(
+            "policy/v1/PodDisruptionBudget",
+            "web",
+            {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        ),
     ]
 
 

@@ -14,8 +14,6 @@ from tests.doors.sim import AutoscalerSpec
 
 GROUP_LABEL = "moorage.dev/node-group"
 
-MINUTE = 60.0
-
 
 def node(cpu: str = "4", memory: str = "16Gi", pods: str = "110", **metadata: Any) -> dict[str, Any]:
     room = {"cpu": cpu, "memory": memory, "pods": pods}

@@ -17,16 +17,12 @@ from moorage import Timeline
 from moorage.errors import InputError
 from tests.doors.sim import trace_builder
 from tests.house.source import ROOT
+from tests.make import written
 
 from .test_traces import happened
 
 SIMKUBE = ROOT / "tests/data/simkube/trace.json"
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}},
-}
+NODE = written("v1/Node", "n1", status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}})
 
 
 def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:

@@ -122,6 +122,12 @@ def nearest(text: str, names: Iterable[str]) -> str:
     return f"; nearest: {', '.join(names_alike)}" if names_alike else ""
 
 
+def no_attribute(of: object, name: str) -> AttributeError:
+    """Return the error about a name that an object has not, with the nearest ones."""
+    hint = "" if name.startswith("_") else nearest(name, dir(type(of)))  # tools ask for such names
+    return AttributeError(f"{type(of).__name__} has no attribute {name!r}{hint}", name=name, obj=of)
+
+
 def nearest_or_known(text: str, names: Iterable[str], more: Iterable[str] = ()) -> str:
     """Return what `nearest` returns, or if none is like it, the first names that there are.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from moorage.arguments import typed
 from moorage.cluster import ChangingScheduler, PodScheduler, lacking_pods
 from moorage.cluster.given_objects import Counted, nodes_like, pods_of
 from moorage.cluster.references import node_name
-from moorage.errors import InputError
+from moorage.errors import InputError, no_attribute
 from moorage.kube.model.node import ZONE
 from moorage.kube.read.python_values import Source
 
@@ -61,6 +61,12 @@ class Questions:
 
     def __init__(self, scheduler: ChangingScheduler) -> None:
         self.scheduler = scheduler
+
+    def __repr__(self) -> str:
+        return f"<questions of {self.scheduler!r}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute(self, name)
 
     @question
     def explain(self, pod: Source) -> Explanation:

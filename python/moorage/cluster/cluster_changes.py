@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from msgspec.structs import replace
 
 from moorage.arguments import typed
 from moorage.engine.scheduler import ScheduleResult
-from moorage.errors import InputError, either, located, nearest_or_known, number_of
+from moorage.errors import InputError, either, located, nearest_or_known, no_attribute, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import service_account
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
@@ -75,6 +75,12 @@ class ClusterChanges:
 
     def __init__(self, scheduler: PodScheduler) -> None:
         self.scheduler = scheduler
+
+    def __repr__(self) -> str:
+        return f"<changes of {self.scheduler!r}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute(self, name)
 
     def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""

@@ -22,6 +22,8 @@ def answer(*given: Any) -> None:
         ((mo.ScorePlugin,), ["score", "NormalizeScore"], ("NormalizeScore", "normalize_score")),
         ((mo.FilterPlugin, mo.PreFilterPlugin), ["filter", "prefilter"], ("prefilter", "pre_filter")),
         ((mo.PermitPlugin,), ["permits"], ("permits", "permit")),
+        ((mo.FilterPlugin,), ["filtr"], ("filtr", "filter")),
+        ((mo.ScorePlugin,), ["scores"], ("scores", "score")),
         (
             (mo.EnqueueExtensions, mo.FilterPlugin),
             ["filter", "eventsToRegister"],

@@ -226,6 +226,11 @@ class ClusterCache:
         self.participants: list[Participant] = []
         self.transactions: list[Transaction] = []  # the open ones
 
+    def __repr__(self) -> str:
+        with self.lock:
+            nodes, pods = len(self.state.table.names), len(self.state.ledger)
+        return f"<{type(self).__name__}: {nodes} nodes, {pods} pods>"
+
     def clean(self, now: float) -> None:
         """Remove entries whose deadline has passed.
 

@@ -489,6 +489,9 @@ class FrameworkHandle:
     _shared: dict[object, Any] = field(default_factory=dict)  # shared by the copies of all profiles
     _derived: dict[object, Any] = field(default_factory=dict)  # those that are derived from the cache
 
+    def __repr__(self) -> str:
+        return f"<FrameworkHandle: {self.cache!r}>"
+
     @property
     def release(self) -> Release:
         """The release of kube-scheduler that decides."""

@@ -106,6 +106,9 @@ class Plugin:
             *[point for point in named if point not in BASES.values()],
         )
 
+    def __repr__(self) -> str:
+        return f"<plugin {self.name}>"
+
     def another(self) -> Self:
         """Return a plugin of the same class and arguments, without a handle."""
         return type(self)(self.args)

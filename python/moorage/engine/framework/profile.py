@@ -62,9 +62,12 @@ def misspelt_method(kind: type[Plugin]) -> str:
 
     for name, base in known.items():
         is_missing = getattr(kind, name) is vars(base)[name]
+        # An adapter around the method for all nodes, which is missing too.
+        other = vars(base).get(f"{name}_all")
+        is_needed = is_open(vars(base)[name]) or (other and getattr(kind, f"{name}_all") is other)
         for written in own if is_missing else ():
             is_same = _without_underscores(written) == _without_underscores(name)
-            if is_same or (is_open(vars(base)[name]) and get_close_matches(name, [written], 1, _ALIKE)):
+            if is_same or (is_needed and get_close_matches(name, [written], 1, _ALIKE)):
                 return f"has a method {written}, which nobody calls; did you mean {name}?"
     return ""
 
@@ -188,6 +191,9 @@ class Profile:
     fit_unresolvable: bool = True
     points: Mapping[str, Sequence[str]] | None = None
     asks_volume_plugins: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Profile {self.scheduler_name}: {len(self.plugins)} plugins>"
 
     def placements_to_find(self, nodes: Sequence[int]) -> int:
         """Return the number of placements that a group fits after which no further one is tried

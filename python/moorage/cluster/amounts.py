@@ -10,6 +10,7 @@ from moorage.kube import Pod
 
 _BINARY = Quantity("1Ki")
 _MULTIPLES = "", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"
+_OF_CLASS = ".storageclass.storage.k8s.io/"
 _SHOWN_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
@@ -29,8 +30,15 @@ def in_shown_order(resources: Iterable[str]) -> list[str]:
     return [name for name in _SHOWN_FIRST if name in names] + sorted(names.difference(_SHOWN_FIRST))
 
 
+def of_quota(name: str) -> str:
+    """Return the resource that a quota counts by a name such as requests.cpu; a name of its own else."""
+    resource = name.partition(_OF_CLASS)[2] or name
+    return resource.removeprefix("requests.").removeprefix("limits.")
+
+
 def unit(resource: str) -> str:
-    """Return the unit in which a resource is counted."""
+    """Return the unit in which a resource is counted, also by the names that quotas have for it."""
+    resource = of_quota(resource)
     if resource == "cpu":
         return "millicores"
     if resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-"):

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.cluster import PodScheduler
+from moorage.cluster.amounts import of_quota
 from moorage.cluster.requirements import whole
 from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
@@ -27,10 +28,10 @@ from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 
 
 class UseOfQuota(Document, frozen=True):
-    """How much of a quota is used of a resource, as quantities."""
+    """How much of a quota is used of a resource: cpu in millicores, memory and storage in bytes."""
 
-    used: str
-    hard: str
+    used: Count
+    hard: Count
 
 
 class Quota(Document, frozen=True):
@@ -147,7 +148,13 @@ def namespace_use(
             name=name,
             quotas=tuple(
                 [
-                    Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
+                    Quota(
+                        quota.name,
+                        {
+                            name: UseOfQuota(*(whole(of_quota(name), amount) for amount in amounts))
+                            for name, amounts in quota.use().items()
+                        },
+                    )
                     for quota in admission.quotas_of(name)
                 ]
             ),

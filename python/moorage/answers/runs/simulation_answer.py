@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, UnsetType, structs
 
 from moorage._core.base.resources import ZERO
-from moorage.cluster.amounts import held_by, readable
+from moorage.cluster.amounts import held_by, readable, unit
 from moorage.document import Count, Document
 from moorage.errors import first_of, located, number_of
 from moorage.grouped import by_count
@@ -281,7 +281,8 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact:
         place = row.status, row.node, zones.get(row.node, ""), *quantities
         priority = str(outcome.pod.spec.priority or 0)
         cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))
-    place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
+    amounts_of = [f"{name} {unit(name)}".upper() if is_exact else name.upper() for name in ("cpu", "memory")]
+    place_of = ("STATUS", "NODE", "ZONE", *amounts_of, "PRIORITY")
     return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
 
 

@@ -186,7 +186,8 @@ def write_uses(
 
 def _namespaces(uses: Sequence[NamespaceUse], is_raw: bool) -> tuple[Document, str, PrintedTable]:
     columns = ("NAMESPACE", attrgetter("name")), ("PODS", attrgetter("pods"))
-    table = _printed([*columns, *_amounts(uses, is_raw), ("QUOTA USED", _quotas)], uses)
+    quotas = _raw_quotas(uses) if is_raw else [("QUOTA USED", _quotas)]
+    table = _printed([*columns, *_amounts(uses, is_raw), *quotas], uses)
     return NamespacesDocument(items=uses), _requested(uses), table
 
 
@@ -250,7 +251,11 @@ def _device_holder(holder: DeviceShare) -> str:
 
 
 def _held(held: HeldDevices) -> str:
-    return f"{held.devices} {held.resource} {held.model}".strip() + _of_class(held)
+    return f"{held.devices} {_device(held)}"
+
+
+def _device(held: HeldDevices) -> str:
+    return f"{held.resource} {held.model}".strip() + _of_class(held)
 
 
 def _of_class(held: DeviceShare | HeldDevices) -> str:
@@ -274,7 +279,10 @@ def _amounts(uses: Sequence[NamespaceUse | WorkloadUse], is_raw: bool) -> Iterat
         yield f"{name} requests{in_unit}".upper(), amount("requests", name, "0")
         yield from _use_columns(f"{name} use{in_unit}".upper(), name, uses, is_raw)
         yield f"{name} limits{in_unit}".upper(), amount("limits", name)
-    yield "DEVICES", lambda use: ", ".join(map(_held, use.devices))
+    if is_raw:
+        yield from _raw_devices(uses)
+    else:
+        yield "DEVICES", lambda use: ", ".join(map(_held, use.devices))
 
 
 def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
@@ -291,9 +299,39 @@ def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
 
 def _quotas(use: NamespaceUse) -> str:
     return "; ".join(
-        f"{quota.name}: " + ", ".join(f"{name} {of.used}/{of.hard}" for name, of in quota.resources.items())
+        f"{quota.name}: "
+        + ", ".join(
+            f"{name} {readable(name, of.used)}/{readable(name, of.hard)}"
+            for name, of in quota.resources.items()
+        )
         for quota in use.quotas
     )
+
+
+def _raw_quotas(uses: Iterable[NamespaceUse]) -> Iterator[Column]:
+    """Yield two columns for each resource of quotas; of several quotas the one that leaves least counts."""
+    names = dict.fromkeys(name for use in uses for quota in use.quotas for name in quota.resources)
+    for name in sorted(names):
+        for what in ("used", "hard"):
+            heading = f"quota {name} {what} {unit(name)}".removesuffix(" count").upper()
+            yield heading, partial(_least_left, name, what)
+
+
+def _least_left(name: str, what: str, use: NamespaceUse) -> str:
+    own = [quota.resources[name] for quota in use.quotas if name in quota.resources]
+    least = min(own, key=lambda of: of.hard - of.used, default=None)
+    return "" if least is None else str(getattr(least, what))
+
+
+def _raw_devices(uses: Iterable[NamespaceUse | WorkloadUse]) -> Iterator[Column]:
+    """Yield a column for each kind of device."""
+    kinds = dict.fromkeys(_device(held) for use in uses for held in use.devices)
+    for kind in sorted(kinds):
+        yield f"{kind} devices".upper(), partial(_number_of, kind)
+
+
+def _number_of(kind: str, use: NamespaceUse | WorkloadUse) -> str:
+    return str(sum(held.devices for held in use.devices if _device(held) == kind) or "")
 
 
 # ---- tables ------------------------------------------------------------------------------------------------

@@ -284,9 +284,9 @@ class QuotaUsage:
             if self.counts_object(obj, used):
                 self.charge(used)
 
-    def use(self) -> dict[str, tuple[str, str]]:
-        """Return what is used and what is allowed, as quantities by resource."""
-        return {name: (str(self._used[name]), str(hard)) for name, hard in self._hard.items()}
+    def use(self) -> dict[str, tuple[Quantity, Quantity]]:
+        """Return what is used and what is allowed by resource."""
+        return {name: (self._used[name], hard) for name, hard in self._hard.items()}
 
     def matches(self, pod: Pod) -> bool:
         """Whether the quota counts a pod."""

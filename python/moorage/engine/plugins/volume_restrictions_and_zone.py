@@ -10,7 +10,6 @@ from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
@@ -264,21 +263,6 @@ Topology = tuple[str, frozenset[str]]
 """A topology label of a volume and its values."""
 
 
-class PodTopologies(Struct, frozen=True):
-    """The topology of the volumes of a pod.
-
-    Attributes
-    ----------
-    topologies : tuple of (str, frozenset of str)
-        Label key and allowed values.
-    elsewhere : (rows,) bool array
-        By row of the node table, whether the node has topology labels that do not match.
-    """
-
-    topologies: tuple[Topology, ...]
-    elsewhere: npt.NDArray[np.bool_]
-
-
 class VolumeZone(VolumeZoneFacts):
     """Zones of volumes."""
 
@@ -296,40 +280,31 @@ class VolumeZone(VolumeZoneFacts):
             return topologies
         if not topologies:
             return fwk.SKIP
-        state.write(ZONE_STATE, PodTopologies(topologies, self.mask_elsewhere(topologies)))
+        state.write(ZONE_STATE, topologies)
         return None
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        row = self.required_handle().cache.state.table.find_row(node_info.name)
+        answers = self._of_rows(state, pod, np.array([] if row is None else [row], dtype=np.int32))
+        return answers.statuses[int(answers.numbers[0])] if len(answers.numbers) else None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        return self._of_rows(state, pod, nodes.rows)
+
+    def _of_rows(self, state: fwk.CycleState, pod: Pod, rows: npt.NDArray[np.int32]) -> fwk.Answers:
         try:
-            topologies = state.read(ZONE_STATE).topologies
+            topologies = state.read(ZONE_STATE)
         except fwk.NotFoundError:
             topologies = self._topologies(pod)
         if isinstance(topologies, fwk.Status):
-            return topologies
-        labels = {} if node_info.node is None else node_info.node.metadata.labels
-        if not any(label in labels for label in TOPOLOGY_LABELS):
-            return None
-        for key, values in topologies:
-            value = labels.get(key, labels.get(BETA_TO_GA.get(key, key)))
-            if value is None or value not in values:
-                return ELSEWHERE
-        return None
-
-    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        try:
-            pod_topologies: PodTopologies = state.read(ZONE_STATE)
-        except fwk.NotFoundError:
-            statuses = [self.filter(state, pod, info) for info in nodes]
-            return fwk.Answers(np.arange(len(nodes)), statuses)
-        elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
-        return fwk.Answers(elsewhere, STATUSES)
+            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (topologies,))
+        return fwk.Answers(self.mask_elsewhere(topologies).take(rows).view(np.uint8), STATUSES)
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
-    ) -> tuple[Topology, ...]:
-        topologies = [(claim.name, item) for claim, volume in claims for item in topology_of(volume).items()]
-        named = claim_names(pod) if topologies else ()  # claims of ephemeral volumes do not count
-        return tuple([item for name, item in topologies if name in named])
+    ) -> tuple[Topology, ...] | None:
+        topologies = self._topologies(pod)
+        return None if isinstance(topologies, fwk.Status) else topologies
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return ~self.mask_elsewhere(cast(tuple[Topology, ...], needs)), []

@@ -294,7 +294,10 @@ class AssumeCache(SavedFields, Generic[T]):
         ObjectNotFoundError
             The key is unknown.
         """
-        return self._required(key, self.find(key))
+        latest = self.find(key)
+        if latest is None:
+            raise ObjectNotFoundError(self.description, key)
+        return latest
 
     def get_api_obj(self, key: str) -> T:
         """Return the informer's state of an object.
@@ -309,7 +312,10 @@ class AssumeCache(SavedFields, Generic[T]):
         ObjectNotFoundError
             The key is unknown.
         """
-        return self._required(key, self._objects.get(key))
+        reported = self._objects.get(key)
+        if reported is None:
+            raise ObjectNotFoundError(self.description, key)
+        return reported
 
     def index_values(self) -> list[str]:
         """Return the index values that some object has."""
@@ -380,11 +386,6 @@ class AssumeCache(SavedFields, Generic[T]):
             raise VolumeError(
                 f'error parsing ResourceVersion "{text}" for {self.description} "{obj.key}": {error}'
             ) from error
-
-    def _required(self, key: str, obj: T | None) -> T:
-        if obj is None:
-            raise ObjectNotFoundError(self.description, key)
-        return obj
 
 
 class PVAssumeCache(AssumeCache[PersistentVolume]):

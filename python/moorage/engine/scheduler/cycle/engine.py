@@ -93,10 +93,10 @@ class Engine(NodeSearch):
         if not (profile.reads_volumes and profile.is_in_core):
             return False
         filters, pre_filters = profile.at(FilterPlugin), profile.at(PreFilterPlugin)
-        return all(
-            plugin.skips("pre_score") and (plugin not in filters or plugin in pre_filters)
-            for plugin in profile.claim_plugins.plugins
-        )
+        for plugin in profile.claim_plugins.plugins:
+            if not plugin.skips("pre_score") or (plugin in filters and plugin not in pre_filters):
+                return False
+        return True
 
     def cycle_target(self, pod: Pod, target: Target) -> Target:
         """Return the target by which the cycle of a pod is run.

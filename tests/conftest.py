@@ -17,6 +17,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from tests.doors.answers import highs_process
+from tests.house.source import ROOT
 
 NIGHTLY = os.environ.get("MOORAGE_PROFILE") == "nightly"
 SHARE = 1 if NIGHTLY else 16
@@ -52,6 +53,12 @@ def solver_in_this_process(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.path.name != "test_highs_process.py":
             patch.setattr("moorage.answers.bounds.linear_program._ask_solver", highs_process.solve)
         yield
+
+
+@pytest.fixture
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test names files as they are called in the repository."""
+    monkeypatch.chdir(ROOT)
 
 
 def is_by_day(item: pytest.Item) -> bool:

@@ -14,7 +14,6 @@ import moorage.cli
 from moorage import Scheduler, load
 from moorage.autoscalers import GroupSettings, NodeGroup
 from moorage.cli import main
-from tests.house.source import ROOT
 from tests.make import written
 
 from .test_provision import pod, pool
@@ -25,9 +24,7 @@ CLUSTER = ["-f", "tests/data/troubleshoot_bundle.json", "-f", "examples/node-gro
 REFUSED = "cluster-autoscaler: pod didn't trigger scale-up: "
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:

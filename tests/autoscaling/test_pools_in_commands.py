@@ -12,15 +12,12 @@ from jsonschema import Draft202012Validator
 
 import moorage.cli
 from moorage.cli import main
-from tests.house.source import ROOT
 
 CLUSTER = ["-f", "examples/karpenter/cluster.yaml"]
 TYPES = ["--instance-types", "examples/karpenter/instance_types.yaml"]
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @pytest.fixture

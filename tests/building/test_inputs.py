@@ -17,9 +17,7 @@ MODULES = [name(path) for path in files(".pyx", under="pyx")]
 KERNELS = [name(path) for path in files(".c", under="csrc")]
 
 
-@pytest.fixture(autouse=True)
-def _root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @cache

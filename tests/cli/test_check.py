@@ -17,9 +17,7 @@ SHOP = "-f", "examples/shop/cluster.yaml"
 RELEASE = *SHOP, "-f", "examples/shop/release/web.yaml"
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 
 import moorage.cli
 from moorage.cli import main
-from tests.house.source import ROOT
 
 SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).parent.glob("schemas/*.json")}
 EXAMPLES = ["-f", "examples"]
@@ -73,9 +72,7 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -36,9 +36,7 @@ def plugins() -> str:
     return "\n".join(blocks(PLUGIN_PAGE, heading) for heading in headings)
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 def test_plugins_in_python() -> None:

@@ -11,16 +11,13 @@ import pytest
 import moorage as mo
 from moorage.autoscalers import read_instance_types
 from moorage.cli import main
-from tests.house.source import ROOT
 
 SHOP, RELEASE = "examples/shop/cluster.yaml", "examples/shop/release/web.yaml"
 POOLS, TYPES = "examples/karpenter/cluster.yaml", "examples/karpenter/instance_types.yaml"
 GROUPS = [f"examples/node-groups/{name}.yaml" for name in ("release", "groups")]
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 def same_as_the_command(

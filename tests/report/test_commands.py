@@ -21,9 +21,7 @@ from .pages import COMMANDS, TRACE, Read
 LIMIT = 1 << 20
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 PRINTED: dict[tuple[str, ...], str] = {}

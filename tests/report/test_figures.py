@@ -13,14 +13,10 @@ from moorage.cli import main
 from moorage.errors import MoorageError
 from tests.conftest import NIGHTLY
 from tests.doors.answers import NodeUse, node_grid
-from tests.house.source import ROOT
 
 from .pages import COMMANDS
 
-
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @pytest.mark.parametrize("name", ["simulate", "replay"])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from moorage.cli import main
-from tests.house.source import ROOT
 
 SWEEP = """
 apiVersion: sweep.moorage.dev/v1
@@ -29,9 +28,7 @@ spec:
 DATA = ["--data", "tests/data/openb", "--executor", "serial"]
 
 
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 
 
 @pytest.fixture(scope="module")

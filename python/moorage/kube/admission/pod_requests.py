@@ -245,15 +245,12 @@ def bounds_of_requests(
     kept : dict of str to Quantity
         Requests that are not looked at if they are these.
     """
+    same = {name for name, amount in requests.items() if name in kept and kept[name] == amount}
     bounds = [
-        (check, {name: bound for name, bound in listed.items() if not _is_kept(name, requests, kept)})
+        (check, {name: bound for name, bound in listed.items() if name not in same})
         for check, listed in ((_minimum, item.min), (_most_requested, item.max))
     ]
     yield from _exceeded(item, bounds, (requests, {}), is_exact)
-
-
-def _is_kept(name: str, requests: Quantities, kept: Quantities) -> bool:
-    return name in requests and name in kept and requests[name] == kept[name]
 
 
 def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities, is_exact: bool) -> Iterator[str]:

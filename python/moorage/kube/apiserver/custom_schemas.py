@@ -111,7 +111,7 @@ def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = Tr
     schema = schemas()[name]["properties"]["spec"]
     spec = _with_defaults(spec, schema)
     problems = list(_problems(spec, schema, "spec"))
-    if has_rules and not any(_ends_here(text) for _, text in problems):
+    if has_rules and not any(text.startswith(_ENDS_HERE) or _WRONG_TYPE in text for _, text in problems):
         problems += _rule_problems(spec, before, schema, "spec")
     return problems
 
@@ -128,10 +128,6 @@ def _with_defaults(value: Any, schema: Schema) -> Any:
         name: _with_defaults(item, known[name]) if name in known else item
         for name, item in (absent | value).items()
     }
-
-
-def _ends_here(text: str) -> bool:
-    return text.startswith(_ENDS_HERE) or _WRONG_TYPE in text
 
 
 def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:

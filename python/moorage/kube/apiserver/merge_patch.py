@@ -99,12 +99,12 @@ def _without_nulls(patch: dict[str, Any]) -> dict[str, Any]:
 
 def _overlaid(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return both patches as one; the other counts where they differ."""
-    both = {key: _overlaid(first[key], other[key]) for key in first if _are_maps(first[key], other.get(key))}
+    both = {
+        key: _overlaid(value, other[key])
+        for key, value in first.items()
+        if isinstance(value, dict) and isinstance(other.get(key), dict)
+    }
     return first | other | both
-
-
-def _are_maps(*values: Json) -> bool:
-    return all(isinstance(value, dict) for value in values)
 
 
 # ---- strategic merge ---------------------------------------------------------------------------------------
@@ -242,13 +242,7 @@ def _merged_list(old: list[Json], key: str, items: list[Json], rule: MergeRule, 
         return old
     if key.startswith(REMOVE):
         return _without(old, items)
-    return _merge_items(old, items, rule, path) if rule.key else _union(old, items)
-
-
-def _union(old: list[Json], new: list[Json]) -> list[Json]:
-    """Return the old items, and those new items that differ from all of them."""
-    known = {json_text(item) for item in old}
-    return old + [item for item in new if json_text(item) not in known]
+    return _merge_items(old, items, rule, path) if rule.key else old + _without(items, old)
 
 
 def _without(old: list[Json], removed: list[Json]) -> list[Json]:

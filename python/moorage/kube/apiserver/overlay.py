@@ -44,8 +44,14 @@ def replace_object(old: Object, new: T) -> T:
     """
     if is_newer(new, old):
         return new
-    meta = new.metadata
-    changes: dict[str, Any] = {"metadata": _replace_metadata(old.metadata, meta)}
+    meta, known = new.metadata, old.metadata
+    meta = replace(
+        meta,
+        uid=meta.uid or known.uid,
+        creation_timestamp=meta.creation_timestamp or known.creation_timestamp,
+        resource_version=meta.resource_version or known.resource_version,
+    )
+    changes: dict[str, Any] = {"metadata": meta}
     if "status" in new.__struct_fields__:
         changes["status"] = old.status  # type: ignore[attr-defined]
     if isinstance(old, Pod) and isinstance(new, Pod) and old.spec.node_name:
@@ -53,15 +59,6 @@ def replace_object(old: Object, new: T) -> T:
     if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
         changes["spec"] = replace(new.spec, volume_name=old.spec.volume_name or new.spec.volume_name)
     return replace(new, **changes)
-
-
-def _replace_metadata(old: ObjectMeta, new: ObjectMeta) -> ObjectMeta:
-    return replace(
-        new,
-        uid=new.uid or old.uid,
-        creation_timestamp=new.creation_timestamp or old.creation_timestamp,
-        resource_version=new.resource_version or old.resource_version,
-    )
 
 
 def is_newer(obj: Object, other: Object) -> bool:

@@ -389,7 +389,7 @@ class FieldValidation:
     def is_sound(self, document: bytes | msgspec.Raw, kind: str) -> bool:
         """Whether `check` would find no problem in a manifest of the core's v1; manifests that differ in
         names alone are looked at once."""
-        skeleton = kind, _skeleton(document)
+        skeleton = kind, tuple(_NAMES.split(bytes(document)))  # by names no field is known or duplicate
         if skeleton in _sound:
             return True
         if not has_only_known_fields(document, f"core.v1.{kind}") or _duplicates(document):
@@ -493,11 +493,6 @@ class FieldValidation:
     def warnings(self) -> list[str]:
         """Return one warning for each kind and field, about the first object that has it."""
         return list(self._problems.values())
-
-
-def _skeleton(text: bytes | msgspec.Raw) -> tuple[bytes, ...]:
-    """A JSON text without its names, by which no field is known, unknown or duplicate."""
-    return tuple(_NAMES.split(bytes(text)))
 
 
 class _Named(msgspec.Struct):

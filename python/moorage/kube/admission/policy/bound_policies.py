@@ -128,7 +128,11 @@ class BoundPolicy(Generic[S]):
         self.name, self.spec = name, spec
         self.ignores_failures = spec.failure_policy == IGNORE
         self.matcher = ResourceMatcher(spec.match_constraints)
-        self._bindings = [_with_matcher(binding.name, binding.spec) for binding in bindings]
+        self._bindings = [
+            PolicyBinding(binding.name, binding.spec, resources and ResourceMatcher(resources))
+            for binding in bindings
+            for resources in (binding.spec.match_resources,)
+        ]
 
     @cached_property
     def environment(self) -> Environment:
@@ -175,11 +179,6 @@ class BoundPolicy(Generic[S]):
         if failures and not self.ignores_failures:
             raise ExpressionError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
         return not failures
-
-
-def _with_matcher(name: str, spec: PolicyBindingSpec) -> PolicyBinding:
-    resources = spec.match_resources
-    return PolicyBinding(name, spec, None if resources is None else ResourceMatcher(resources))
 
 
 B = TypeVar("B", bound=BoundPolicy[Any])

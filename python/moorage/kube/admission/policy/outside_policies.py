@@ -244,7 +244,10 @@ def gatekeeper_reviews(group: str, value: Json, configs: Sequence[Json]) -> Revi
         if not _PROCESSES.isdisjoint(_list(entry, "processes"))
         for name in _list(entry, "excludedNamespaces")
     ]
-    applies = [_of_mutator(entry) for entry in _maps(spec, "applyTo")] if group == _MUTATIONS else []
+    applies = [  # kinds of a mutator as those of a constraint; it names versions, too
+        {"apiGroups": _list(entry, "groups"), "kinds": _list(entry, "kinds")}
+        for entry in (_maps(spec, "applyTo") if group == _MUTATIONS else ())
+    ]
     return partial(_matches, map_of(spec, "match"), applies, exempt)
 
 
@@ -254,11 +257,6 @@ def _denies(spec: Json) -> bool:
         actions = _maps(spec, "scopedEnforcementActions")
         return any(entry.get("action") not in _ONLY_REPORTS for entry in actions)
     return action not in _ONLY_REPORTS
-
-
-def _of_mutator(entry: Json) -> Json:
-    """Return kinds of a mutator as those of a constraint; it names versions, too."""
-    return {"apiGroups": _list(entry, "groups"), "kinds": _list(entry, "kinds")}
 
 
 def _matches(

@@ -296,7 +296,8 @@ def _gated(before: Json, after: Json) -> Iterator[Fault]:
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         yield Fault(field, invalid(wanted, text))
     for at, (old, new) in enumerate(zip(terms, wanted, strict=False)):
-        if not _narrows(old, new):
+        lists = ("matchExpressions", "matchFields")
+        if not all(rule in parts(new, name) for name in lists for rule in parts(old, name)):
             yield Fault(f"{field}[{at}]", invalid(new, why.format("a term")))
     kept = part(before, "affinity").get("nodeAffinity")
     after["affinity"] = part(after, "affinity") | {"nodeAffinity": kept}
@@ -305,13 +306,6 @@ def _gated(before: Json, after: Json) -> Iterator[Fault]:
 def _node_terms(spec: Json) -> list[Json]:
     affinity = part(part(spec, "affinity"), "nodeAffinity")
     return parts(part(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms")
-
-
-def _narrows(old: Json, new: Json) -> bool:
-    """Whether a term has all requirements of another one."""
-    return all(
-        rule in parts(new, name) for name in ("matchExpressions", "matchFields") for rule in parts(old, name)
-    )
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import partial
+from itertools import chain
 from math import inf
 from pathlib import Path
 from threading import Event, Lock
@@ -71,7 +72,7 @@ class AskedTwin:
     Parameters
     ----------
     files : sequence of str
-        In place of a cluster, what the commands are given by ``-f``. They are read for each question.
+        In place of a cluster, what the commands are given by ``-f``. They are read again when they change.
     defaults : sequence of (str, str)
         Options of every question; see `question_of`.
     max_age : float
@@ -95,7 +96,8 @@ class AskedTwin:
             Path(path) for path in (*files, *(value for _, value in defaults)) if os.path.isabs(path)
         ]
         self.forks = Forks(limits or Limits())
-        self._states = _States(cluster, partial(_prepare, cluster, self._defaults), max_age, self._readable)
+        prepared = partial(_prepare, cluster, self._defaults, self._named)
+        self._states = _States(cluster, prepared, max_age, self._readable)
         for name in _ROOMS:
             room = importlib.import_module(f"moorage.{name}")
             for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
@@ -203,14 +205,20 @@ def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
     return [(f"Moorage-{name}", text.encode().decode("latin-1")) for name, text in headers.items()]
 
 
-def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]]) -> Work:
-    """Return what answers questions about the present state, in a process that forks for each."""
-    if cluster is None:
-        return lambda arguments: run([*arguments], held={})
-    held = {DUMP: PreparedInput(Listed(DUMP, list(cluster.objects())))}
-    words = question_of("check", (), b"", defaults).arguments(["-f", DUMP])
+def _prepare(
+    cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]], named: Sequence[str]
+) -> Work:
+    """Return what answers questions about the present state, in a process that forks for each. Of several
+    files the first one is prepared."""
+    name = named[1]
+    listed = None if cluster is None else Listed(DUMP, list(cluster.objects()))
+    held = {name: PreparedInput(listed)}
+    input_words = ["-f", name, *(["-R"] if "-R" in named else [])]
+    words = question_of("check", (), b"", defaults).arguments(input_words)
     with suppress(MoorageError), click.Context(app, obj=held) as root:  # the command tells what is wrong
-        prepare(held[DUMP], check.make_context(words[0], words[1:], parent=root).params)
+        context = check.make_context(words[0], words[1:], parent=root)
+        with context.scope(cleanup=False):
+            prepare(held[name], context.params)
     return lambda arguments: run([*arguments], held=held)
 
 
@@ -224,6 +232,14 @@ def _seconds(text: str) -> float:
         if 0 <= (seconds := float(text)) < inf:
             return seconds
     raise InputError(f"must be a number of seconds, not {text!r}", source="max-age")
+
+
+def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield when a file, or each in a folder, was written, and its size; nothing of what is not there."""
+    for file in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        with suppress(OSError):
+            stat = file.stat()
+            yield str(file), stat.st_mtime_ns, stat.st_size
 
 
 class _State(NamedTuple):
@@ -279,8 +295,15 @@ class _States:
 
     def _age(self, state: _State) -> float:
         """Return for how long a state may not have been true."""
-        is_true = self._cluster is None or state.changes == self._cluster.changes
-        return 0.0 if is_true else self._clock() - state.prepared_at
+        if state.changes == self._changes():
+            return 0.0
+        return inf if self._cluster is None else self._clock() - state.prepared_at
+
+    def _changes(self) -> int:
+        """Return what changes with the cluster, or with files."""
+        if self._cluster is not None:
+            return self._cluster.changes
+        return hash(tuple(chain.from_iterable(map(_stamps, self._readable))))
 
     def _clock(self) -> float:
         return 0.0 if self._cluster is None else self._cluster.client.connection.clock()
@@ -288,7 +311,8 @@ class _States:
     def _prepared(self) -> _State:
         cluster = self._cluster
         if cluster is None:
-            return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, 0, None)
+            changes = self._changes()  # before they are read
+            return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, changes, None)
         with cluster.lock:
             template = Template(self._prepare, nullcontext(), self._readable)
             return _State(template, self._clock(), cluster.changes, cluster.moment())

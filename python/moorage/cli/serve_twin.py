@@ -194,7 +194,7 @@ def asked_twin(
             raise click.UsageError("--predict needs a cluster that is followed: files have no bindings")
         if is_given("max_age"):
             raise click.UsageError(
-                "--max-age needs a cluster that is followed: files are read again each time"
+                "--max-age needs a cluster that is followed: files are read again when they change"
             )
         load_input(options)
         files = options["files"]

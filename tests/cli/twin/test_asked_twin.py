@@ -177,6 +177,24 @@ def test_a_twin_of_files_answers_as_the_commands(
     assert json.loads(of_files.reply("state", [], b"").body) == {"answering": 0, "waiting": 0}
 
 
+def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+    file, pods = tmp_path / "own.json", [node("a", "z1"), pod("p")]
+    twin = AskedTwin(None, [str(tmp_path)])
+
+    def placed(objects: list[dict[str, Any]] | None = None) -> tuple[int, bool]:
+        if objects is not None:
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        reply = twin.reply("check", [], b"")
+        return json.loads(reply.body)["placed"], states[-1] is twin._states.get(None)
+
+    states = list[object]([None])
+    assert placed(pods) == (1, False)
+    states.append(twin._states.get(None))
+    assert placed() == (1, True)
+    assert placed([*pods, pod("q")]) == (2, False)
+    twin.end()
+
+
 def test_the_configuration_of_a_question_names_no_policy(of_files: AskedTwin) -> None:
     score = {"enabled": [{"name": "BestFit", "weight": 1}]}
     document = {

@@ -164,12 +164,13 @@ class ServerChecks:
 
 
 class PreparedInput:
-    """Objects that were read elsewhere, in place of a file, with what commands have made of them.
+    """Objects that were read elsewhere, in place of a file, with what commands have made of them; None for
+    those of the file itself.
 
     A process that answers many commands prepares it once, and forks for each of them.
     """
 
-    def __init__(self, listed: Listed) -> None:
+    def __init__(self, listed: Listed | None) -> None:
         self.listed = listed
         self._kept: list[tuple[object, Any]] = []
         self._taken: list[Any] = []  # to free it would copy it: a fork ends without that

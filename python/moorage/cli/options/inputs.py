@@ -341,6 +341,8 @@ def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
     from moorage.answers.runs.loaded_cluster import LoadedCluster
 
     cluster = load_input(options)
+    if cluster.refused_of_change:
+        return  # each command tells it
     settings = scheduler_settings(options, cluster)
     held.keep(cluster_key(options), cluster)
     loaded = LoadedCluster(cluster, settings)
@@ -472,7 +474,9 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     from moorage.kube.read.python_values import file_named
 
     held = held_inputs()
-    files: list[Any] = [held[name].listed if name in held else file_named(name) for name in options["files"]]
+    files: list[Any] = [
+        (held[name].listed if name in held else None) or file_named(name) for name in options["files"]
+    ]
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
     if options.get("hooks"):
@@ -541,10 +545,6 @@ def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool =
         from moorage.kube.read.deciding_release import deciding_release
 
         cluster.release = deciding_release(cluster, options["version"])
-    if cluster.metrics and options.get("with_metrics"):
-        from moorage.kube.read.read_objects import ONLY_METRICS
-
-        cluster.warnings = [text for text in cluster.warnings if ONLY_METRICS not in text]
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")
     return _with_namespace(cluster, options)
@@ -559,9 +559,14 @@ def _tell_refused(texts: Iterable[str], is_told: bool = True) -> None:
 
 
 def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse namespaces that do not exist, with the server's text."""
+    """Refuse namespaces that do not exist, with the server's text; leave out what metrics are no more for a
+    command that shows them."""
     from moorage.kube.read.cluster_builder import ALWAYS_THERE
 
+    if cluster.metrics and options.get("with_metrics"):
+        from moorage.kube.read.read_objects import ONLY_METRICS
+
+        cluster.warnings = [text for text in cluster.warnings if ONLY_METRICS not in text]
     exempt, _ = options.get("exempt") or ((), ())
     named = {"--namespace": filter(None, [options["namespace"]]), "--exempt": exempt}
     known = {namespace.name for namespace in cluster.namespaces} | ALWAYS_THERE

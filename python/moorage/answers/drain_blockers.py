@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -29,6 +29,7 @@ from moorage.kube import (
     Deployment,
     Node,
     Object,
+    ObjectMeta,
     OwnerReference,
     PodDisruptionBudget,
     ReplicaSet,
@@ -43,6 +44,7 @@ from moorage.kube.workloads.job_state import state_of
 from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy, refers_to
 from moorage.store import find_object
 
+from .homeless_pods import UNSCHEDULABLE, Lack, are_new
 from .pod_moves import Blocker, unhealthy_pods
 
 BlockedAgain = Callable[[Collection[str], bool], Sequence[Blocker]]
@@ -61,16 +63,52 @@ class _Drain:
     ) -> None:
         self._scheduler, self._again, self._nodes, self._force = scheduler, again, nodes, force
         self.kinds = set[Kind]()
+        self._after_run: list[Lack] | None = None
 
     @contextmanager
-    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[Collection[str]]:
-        """Return the pods that stay after changes."""
-        force = self._force or any(edit.about is None for edit in edits)
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[list[Lack]]:
+        """Return the pods that stay after changes; those that come with an option of a change have pending
+        pods placed first, as that option does."""
         with self._scheduler.transaction():
             write(self._scheduler.client, edits)
             self._scheduler.sync()
-            self._scheduler.run()
-            yield {blocker.pod for blocker in self._again(self._nodes, force)}
+            if _places_pods(edits):
+                self._scheduler.run()
+            yield self._kept(any(edit.about is None for edit in edits))
+
+    def _kept(self, force: bool = False) -> list[Lack]:
+        return lacks_of(self._scheduler, self._again(self._nodes, self._force or force))
+
+    def alone(self, before: Sequence[Lack], change: HelpfulChange) -> Sequence[Lack]:
+        """Return which pods stay without a change, where pending pods are placed as with it."""
+        if not (_places_pods(change.edits) and self._scheduler.pods.pending):
+            return before
+        if self._after_run is None:
+            with self._scheduler.transaction():
+                self._scheduler.run()
+                self._after_run = self._kept()
+        return self._after_run
+
+
+def _let_go(before: Sequence[Lack], alone: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
+    """Return which pods can leave after a change, so that no other one of their workload stays instead; none
+    that pending pods let go alone, unless with the change all can leave."""
+    alone = alone if after or not alone else before
+    by_both = zip(before, are_new(before, after), are_new(before, alone), strict=True)
+    pods = [lack.pod.key for lack, goes, goes_alone in by_both if goes and not goes_alone]
+    return {"placed": len(pods), "values": {"pods": pods}} if pods else {}
+
+
+def lacks_of(scheduler: PodScheduler, blockers: Iterable[Blocker]) -> list[Lack]:
+    """Return the pods of blockers, each once, so that others that their workloads have instead are known."""
+    keys = [*dict.fromkeys(blocker.pod for blocker in blockers)]
+    pods = (find_object(scheduler.client, Pod, *key.split("/")[::-1]) for key in keys)
+    named = (Pod(metadata=ObjectMeta(name=key.split("/")[1], namespace=key.split("/")[0])) for key in keys)
+    return [Lack(pod or made, UNSCHEDULABLE) for pod, made in zip(pods, named, strict=True)]
+
+
+def _places_pods(edits: Sequence[ObjectEdit]) -> bool:
+    return any(edit.about in (Node, *SCALED) for edit in edits)
 
 
 def with_changes(
@@ -91,23 +129,17 @@ def with_changes(
         for change in proposer.of(blocker, force):
             proposals.setdefault(change.text, (change, set()))[1].add(blocker.node)
     helpful = list[HelpfulChange]()
-    blocked = {blocker.node for blocker in blockers}
+    blocked, drains = {blocker.node for blocker in blockers}, dict[frozenset[str], _Drain]()
     for change, own in islice(proposals.values(), MOST_TRIED):
-        nodes = own if alone else blocked
-        before = [*dict.fromkeys(blocker.pod for blocker in blockers if blocker.node in nodes)]
-        drain = _Drain(scheduler, again, nodes, force)
-        helpful += tried(drain, change, partial(_let_go, before))
+        nodes = frozenset(own if alone else blocked)
+        before = lacks_of(scheduler, (blocker for blocker in blockers if blocker.node in nodes))
+        drain = drains.setdefault(nodes, _Drain(scheduler, again, nodes, force))
+        helpful += tried(drain, change, partial(_let_go, before, drain.alone(before, change)))
     number = len({blocker.pod for blocker in blockers})
     helpful.sort(key=partial(cost, waiting=number))
     texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])
     named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
     return named, tuple([change for change in helpful if change.placed == number])
-
-
-def _let_go(before: Sequence[str], after: Collection[str]) -> Mapping[str, Any]:
-    """Return which pods can leave after a change."""
-    pods = [pod for pod in before if pod not in after]
-    return {"placed": len(pods), "values": {"pods": pods}} if pods else {}
 
 
 class _Proposer:

@@ -19,8 +19,9 @@ from .snapshot import Queue, QueueSnapshot
 from .whole_amounts import FlavorResource
 from .workloads import EVICTED, REJECTED, RETRY, AdmittedPods, QueuedWorkload, Usage
 
-_OVERLAPPING = "Workload has overlapping preemption targets with another workload"
-_TAKEN = "Workload no longer fits after processing another workload"
+OVERLAPPING = "Workload has overlapping preemption targets with another workload"
+TAKEN = "Workload no longer fits after processing another workload"
+"""Why a head is skipped."""
 
 
 @dataclass
@@ -231,9 +232,10 @@ class SchedulingCycle:
             return (by_queue[queue] for queue in Tournament(heads, self._settings))
         by_priority = self._settings.gate("PrioritySortingWithinCohort")
 
-        def order(entry: Entry) -> tuple[int, int, int]:
-            priority = -entry.workload.priority if by_priority else 0
-            return entry.assignment.level, priority, entry.workload.queue_time(self._settings)
+        def order(entry: Entry) -> tuple[int, int, int, int]:
+            workload = entry.workload
+            priority = -workload.priority if by_priority else 0
+            return entry.assignment.level, priority, workload.queue_time(self._settings), workload.arrival
 
         return iter(sorted(entries, key=order))
 
@@ -256,7 +258,7 @@ class SchedulingCycle:
                 queue.use(Usage(_reserved(assignment, queue), assignment.domains(queue)), changes)
             return
         if overlap(entry.targets, taken):
-            self._skip(entry, _OVERLAPPING)
+            self._skip(entry, OVERLAPPING)
             return
         usage, root = assignment.usage(queue), queue.root()
         removed: Undo = []
@@ -270,7 +272,7 @@ class SchedulingCycle:
         fits = queue.fits(usage)
         undo(removed)
         if not fits:
-            self._skip(entry, _TAKEN)
+            self._skip(entry, TAKEN)
             return
         taken |= {each.workload.key: each.workload for each in entry.targets}
         queue.use(usage, changes)
@@ -347,7 +349,7 @@ class Tournament:
         present = [each for each in candidates if each is not None]
         return min(present, key=lambda each: self._order(each, cohort), default=None)
 
-    def _order(self, queue: Queue, cohort: Node) -> tuple[bool, tuple[bool, float], int, int]:
+    def _order(self, queue: Queue, cohort: Node) -> tuple[bool, tuple[bool, float], int, int, int]:
         """What is smaller for who goes first."""
         workload, usage = self._left[queue]
         share = self._shares[cohort, queue]
@@ -355,4 +357,4 @@ class Tournament:
         first = borrows and self._settings.gate("FairSharingPrioritizeNonBorrowing")
         by_priority = self._settings.gate("PrioritySortingWithinCohort")
         priority = -workload.priority if by_priority else 0
-        return first, share.order(), priority, workload.queue_time(self._settings)
+        return first, share.order(), priority, workload.queue_time(self._settings), workload.arrival

@@ -3,6 +3,7 @@ pkg/controller/core/workload_controller.go, pkg/cache/queue/manager.go)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ _QUEUE_STOPPED, _LOCAL_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
 _SECOND = 1000
 
 T = TypeVar("T", bound=Object)
-_MOST_CYCLES = 100_000
+_MOST_CYCLES, _REPEATED = 100_000, 3
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Kueue:
     ----------
     workloads : dict of str to QueuedWorkload
         By ``namespace/name``.
+    endless : dict of str to str
+        The workloads that preempt others again and again, and whom, since the last `run`.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class Kueue:
         self._queued: set[str] = set()
         self._moved: dict[str, None] = {}
         self._round = 1
+        self.endless: dict[str, str] = {}
         given = list(objects)
         for obj in given:
             if not isinstance(obj, Workload):
@@ -234,13 +238,20 @@ class Kueue:
         """Return the objects of a kind that are not workloads."""
         return [each for each in self._objects.values() if isinstance(each, kind)]
 
-    def apply(self, obj: Object) -> None:
-        """Create an object, or put it in the place of the one with its name."""
+    def apply(self, obj: Object, arrival: int = 0) -> None:
+        """Create an object, or put it in the place of the one with its name.
+
+        Parameters
+        ----------
+        arrival : int, optional
+            Which of the workloads of one second came first.
+        """
         if isinstance(obj, Workload):
             known = self.workloads.get(obj.key)
             if known is not None:
                 self.delete("Workload", obj.key)
             self._create(obj)
+            self.workloads[obj.key].arrival = arrival
             return
         before = self._objects.get((obj.kind, obj.key))
         trees = self._tree_of(before)
@@ -702,21 +713,31 @@ class Kueue:
         )
 
     def run(self) -> list[Cycle]:
-        """Run cycles until nothing is left to try, or one changes nothing.
+        """Run cycles until nothing is left to try, one changes nothing, or workloads preempt one another in
+        the same way again and again, which goes on without end.
 
         Raises
         ------
         InputError
-            The workloads preempt one another without end.
+            There is no end, and no repetition.
         """
         self.settle()
         cycles: list[Cycle] = []
+        preempting = Counter[object]()
+        if self._busy:
+            self.endless = {}
         while any(not self.snapshot.queues[name].inactive for name in self._busy):
             cycle = self.cycle()
             is_idle = not (cycle.admitted or cycle.preempted or cycle.evicted)
             if is_idle and cycles and cycles[-1] == cycle:
                 break
             cycles.append(cycle)
+            if cycle.preempted:
+                decided = cycle.attempts, tuple([each.workload for each in cycle.admitted]), cycle.preempted
+                preempting[decided] += 1
+                if preempting[decided] > _REPEATED:
+                    self.endless = {each.by: each.workload for each in cycle.preempted}
+                    break
             if len(cycles) == _MOST_CYCLES:
                 raise InputError(f"the workloads preempt one another without end: {_MOST_CYCLES} cycles")
         return cycles

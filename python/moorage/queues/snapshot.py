@@ -245,7 +245,7 @@ class QueueSnapshot:
             if pod.spec.node_name and not marked and pod.status.phase not in ("Succeeded", "Failed"):
                 of_node = plus(used.get(pod.spec.node_name, {}), amounts_of(pod.spec))
                 used[pod.spec.node_name] = plus(of_node, {PODS: 1})
-        usable = [each for each in objects if isinstance(each, ClusterNode) and _is_usable(each)]
+        usable = [each for each in objects if isinstance(each, ClusterNode) and is_usable(each)]
         return {
             each.name: TopologySnapshot(each, by_name[each.spec.topology_name or ""], usable, used, settings)
             for each in with_topology
@@ -307,6 +307,7 @@ class QueueSnapshot:
             self.queues[workload.cluster_queue].release(workload.usage(), changes)
 
 
-def _is_usable(node: ClusterNode) -> bool:
+def is_usable(node: ClusterNode) -> bool:
+    """Whether a node counts in topologies: ready, and not cordoned."""
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
     return not node.spec.unschedulable and ready is not None and ready.status == "True"

@@ -123,6 +123,8 @@ class QueuedWorkload:
         What it holds of `cluster_queue`; None without a reservation of quota.
     last : LastTried, optional
         Where its next attempt goes on.
+    arrival : int
+        Which of those of one second came first.
     revision : int
         Grows with each change for which it is tried again although nothing else has changed.
     is_plain : bool
@@ -178,7 +180,7 @@ class QueuedWorkload:
                 ]
             )
         self.last: LastTried | None = None
-        self.revision = 0
+        self.revision = self.arrival = 0
         self.is_plain = not any(
             spec.node_selector or spec.affinity is not None or each.topology_request is not None
             for spec, each in zip(self.specs, self.pod_sets, strict=True)

@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from moorage.controllers.queues.queue_controller import QueueController
-from moorage.errors import first_of
+from moorage.errors import first_of, number_of
+from moorage.grouped import grouped
+from moorage.kube import Node
+from moorage.kube.model.kueue import ResourceFlavor, Topology
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import REASONS, AdmittedWorkload, Kueue, QueuedWorkload
 from moorage.queues.flavors import flavor_refusal
-from moorage.queues.snapshot import FlavorGroup, Queue
+from moorage.queues.queue_cycle import OVERLAPPING, TAKEN
+from moorage.queues.snapshot import FlavorGroup, Queue, is_usable
 from moorage.queues.whole_amounts import PODS, text
 
 from .decided_workloads import PlacedOf, decided_lines, name_of, owner_of
@@ -41,6 +45,7 @@ def workload_lines(scheduler: ChangingScheduler, queues: QueueController, key: s
         yield f"ClusterQueue {name}: {queue.inactive}"
     if workload.is_queued:
         yield _place(kueue, name, key)
+        yield from _before(queues, queue, key)
     for at, _ in enumerate(workload.pod_sets):
         for group in queue.groups:
             yield from _flavor_lines(kueue, queue, group, workload, at)
@@ -81,6 +86,23 @@ def _place(kueue: Kueue, queue: str, key: str) -> str:
     return f"it was tried, and waits until something changes in ClusterQueue {queue} or its cohort{more}"
 
 
+def _before(queues: QueueController, queue: Queue, key: str) -> Iterator[str]:
+    """Yield which workloads of the tree took, or held back, what a workload needs, in its last cycle."""
+    kueue = queues.kueue
+    cycle = next((each for each in reversed(queues.cycles) if key in each.waiting), None)
+    if cycle is not None and cycle.waiting[key] in (TAKEN, OVERLAPPING) and key in cycle.attempts:
+        trees, root = kueue.snapshot.queues, queue.root()
+        first = [
+            other
+            for other in cycle.attempts[: cycle.attempts.index(key)]
+            if (known := kueue.workloads.get(other)) is not None
+            and (its := trees.get(kueue.cluster_queue_of(known))) is not None
+            and its.root() is root
+        ]
+        names = first_of([name_of(kueue, other) for other in first], _NAMES)
+        yield f"in its last cycle {names} came first, and got it or held it back"
+
+
 def _flavor_lines(
     kueue: Kueue, queue: Queue, group: FlavorGroup, workload: QueuedWorkload, at: int
 ) -> Iterator[str]:
@@ -103,8 +125,33 @@ def _flavor_lines(
         if flavor is not None and (refusal := flavor_refusal(flavor, spec, group)):
             yield f"flavor {flavor_name}{name}: {refusal}"
             continue
+        if flavor is not None and (lacking := _unusable_nodes(kueue, flavor)):
+            yield f"flavor {flavor_name}{name}: {lacking}"
         for resource, value in sorted(requests.items()):
             yield f"flavor {flavor_name}{name}: {_quota(queue, flavor_name, resource, value, workload)}"
+
+
+def _unusable_nodes(kueue: Kueue, flavor: ResourceFlavor) -> str:
+    """Return which nodes of a flavor do not count in its topology, and why; "" if all do."""
+    topology = next((each for each in kueue.listed(Topology) if each.name == flavor.spec.topology_name), None)
+    if topology is None:
+        return ""
+    nodes = [
+        node for node in kueue.listed(Node) if flavor.spec.node_labels.items() <= node.metadata.labels.items()
+    ]
+    lacks = grouped(
+        (f"lack label {level.node_label}", node.name)
+        for node in nodes
+        for level in topology.spec.levels
+        if level.node_label not in node.metadata.labels
+    )
+    idle = [node.name for node in nodes if not is_usable(node)]
+    texts = [f"{len(names)} {what} ({first_of(names, _NAMES)})" for what, names in lacks.items()]
+    texts += [f"{len(idle)} are cordoned or not ready ({first_of(idle, _NAMES)})"] if idle else []
+    if nodes and not texts:
+        return ""
+    of_it = f"of {number_of(len(nodes), 'node', 'nodes')} with its labels"
+    return f"topology {topology.name}: {of_it} {', '.join(texts)}" if nodes else "no node has its labels"
 
 
 def _quota(queue: Queue, flavor: str, resource: str, value: int, workload: QueuedWorkload) -> str:

@@ -173,6 +173,9 @@ def admission_lines(
     if queues.unseen:
         text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
         yield f"{first_of([*queues.unseen], 3)} {text}"
+    for by, victim in kueue.endless.items():
+        text = "whenever that is back, without end, as in Kueue"
+        yield f"{name_of(kueue, by)} preempts {name_of(kueue, victim)} {text}"
     if queues.ignored:
         yield f"not simulated of Kueue's configuration: {', '.join(queues.ignored)}"
     for why, keys in grouped((why, name_of(kueue, key)) for key, why in uncounted(kueue).items()).items():

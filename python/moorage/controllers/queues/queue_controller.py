@@ -296,7 +296,8 @@ class QueueController(SavedFields):
         old = workload.obj
         if workload.status == "pending" and _asked(new) != _asked(old):
             spec = replace(new.spec, active=old.spec.active)
-            self._shared.changing().apply(replace(old, spec=spec, status=QueuedWorkloadStatus()))
+            changed = replace(old, spec=spec, status=QueuedWorkloadStatus())
+            self._shared.changing().apply(changed, workload.arrival)
         elif new.spec.priority_class_ref != old.spec.priority_class_ref:
             self._shared.changing().prioritize(old.key, new.spec.priority)
 
@@ -376,9 +377,10 @@ class QueueController(SavedFields):
         if why:
             return
         kueue = self._shared.changing()
+        arrival = int(job.metadata.resource_version or 0)
         for at, workload in enumerate(workloads):
-            order = f"{int(job.metadata.resource_version or 0):020d}-{at:06d}"
-            kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=f"workload-{order}")))
+            uid = f"workload-{arrival:020d}-{at:06d}"
+            kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=uid)), arrival)
 
     # ---- what follows --------------------------------------------------------------------------------------
 

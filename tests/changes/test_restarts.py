@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, job, machine, pods, replicas, scheduler
 from tests.doors.cluster import still_suspended
@@ -11,7 +13,7 @@ from tests.doors.kube import Suspended
 from tests.make import pod
 
 from moorage import Scheduler
-from moorage.kube import Deployment, OwnerReference, load
+from moorage.kube import ControllerRevision, Deployment, OwnerReference, ReplicaSet, load
 from moorage.store import ObjectStore
 
 
@@ -47,6 +49,24 @@ def test_a_workload_can_be_restarted_again() -> None:
         templates.add(str(one.client.get(Deployment, "web", "default").spec.template))
         one.change.restart("deploy/web")
     assert len(templates) == 3
+
+
+@pytest.mark.parametrize("limit", [0, 2, None])
+def test_the_history_of_templates_has_a_limit(limit: int | None) -> None:
+    kept = 10 if limit is None else limit
+    sets = [replicas("Deployment", "web", 1), replicas("StatefulSet", "db", 1), daemons("log")]
+    limited = [replace(one, spec=replace(one.spec, revision_history_limit=limit)) for one in sets]
+    one, names = scheduler(machine("a", 6), *limited), list[set[str]]()
+    for _ in range(kept + 3):
+        one.run()
+        names.append({each.name for each in one.client.list(ReplicaSet)[0]})
+        one.change.restart_all()
+    one.run()
+    last = {each.name for each in one.client.list(ReplicaSet)[0]}
+    owners = Counter(each.metadata.labels.get("app") for each in one.client.list(ControllerRevision)[0])
+    assert len(last) == kept + 1
+    assert not names[0] & last  # the oldest go
+    assert {*owners.values()} == {kept + 1}
 
 
 def test_suspended_jobs_run_when_they_are_let() -> None:

@@ -12,6 +12,7 @@ from moorage.engine.queue import QueuedPodInfo
 from moorage.kube.releases import DEFAULT
 from tests.doors.engine import Rejectors
 
+from .modes import Mode
 from .world import STEP_KEYS, World, check_keys
 
 Json = dict[str, Any]
@@ -166,9 +167,10 @@ def _until_then_name(entry: Json) -> tuple[int, str]:
     return entry["until"], entry["pod"]
 
 
-def replay_queue(scenario: Json) -> Iterator[Json]:
+def replay_queue(scenario: Json, how: Mode) -> Iterator[Json]:
     """Yield the result's header, then one result per step."""
     world = QueueWorld(scenario)
+    how.set_up(world.scheduler)
     yield {"name": scenario["name"], "mode": scenario["mode"]}
     for step in scenario["steps"]:
         found = world.step(step)

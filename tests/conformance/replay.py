@@ -55,7 +55,7 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     if scenario.get("config", {}).keys() - {"configuration", "featureGates"}:
         raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
     if mode == "queue":
-        yield from replay_queue(scenario)
+        yield from replay_queue(scenario, how)
         return
     if mode == "gang":
         yield from replay_gang(scenario, how)

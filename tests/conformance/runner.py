@@ -74,6 +74,8 @@ def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
     if len(expected["steps"]) != len(scenario["steps"]):
         return [f"expected {len(scenario['steps'])} steps, the result has {len(expected['steps'])}"]
     expected_header = {key: value for key, value in expected.items() if key != "steps"}
+    if how.undone is not None:
+        how.undone.begin(scenario["name"])
     produced = replayed(scenario, how)
     steps = [how.compared(step) for step in expected["steps"]]
     for index, one in enumerate([expected_header, *steps]):
@@ -88,6 +90,8 @@ def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
         where = f"step {index - 1} ({other['op']}): " if index else ""
         if shown := [where + one for one in islice(found, SHOWN)]:
             return shown
+        if index and how.undone is not None:
+            how.undone.after(index)
     next(produced, None)  # to its end
     return []
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from tests.conformance import configurations
-from tests.conformance.modes import Mode, every_mode
+from tests.conformance.modes import Mode, Undone, every_mode
 from tests.conformance.replay import replay
 from tests.conformance.runner import failures
 from tests.conformance.vectors import lines
@@ -45,6 +47,26 @@ def modes() -> list[Any]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_decisions_of_a_family_are_those_of_kube_scheduler(family: str, how: Mode) -> None:
     assert wrong_in(family, how) == []
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_undone_between_steps_changes_no_decision(family: str) -> None:
+    """By day a quarter of the families, with the two shortest scenarios of each."""
+    scenarios = sorted(lines(DATA / f"{family}.jsonl.gz"), key=len)[: None if NIGHTLY else 2]
+    how = Mode(undone=Undone(1))
+    assert [one for line in scenarios for one in failures(line, how)] == []
+
+
+def test_verbs_are_played_between_steps_and_seen_where_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else the test above would say nothing."""
+    how = Mode(undone=Undone(1))
+    line = json.dumps(short_vector("sampled_plain", 12)).encode()
+    assert failures(line, how) == []
+    assert how.undone is not None
+    assert how.undone.played > 3
+    monkeypatch.setattr(Scheduler, "transaction", lambda one: nullcontext())
+    assert failures(line, how) != []
 
 
 @pytest.mark.parametrize("how", every_mode(), ids=str)

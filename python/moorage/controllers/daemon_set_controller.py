@@ -16,7 +16,7 @@ from moorage.kube.model.workload import DaemonSet, RollingUpdateDaemonSet
 from moorage.kube.workloads.daemon_pods import node_of, should_continue, should_run
 from moorage.kube.workloads.missing_pods import create_daemons, create_missing, daemon_spec, written_revision
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
-from moorage.kube.workloads.revisions import is_updated, mark_of
+from moorage.kube.workloads.revisions import forgotten_revisions, is_updated, mark_of
 from moorage.store import Indexer
 
 from .availability import Availability, AvailablePods, Rollout, rollout_of
@@ -332,7 +332,10 @@ class DaemonSetController:
 
     def _roll(self, obj: DaemonSet, rollout: DaemonRollout | None) -> DaemonRollout | None:
         """Take the next step of a rollout, and return the rollout; None if it is complete."""
-        mark = mark_of(obj, written_revision(self._control, obj))
+        latest = written_revision(self._control, obj)
+        known, kept, mark = self._control.revisions(obj), (latest.name,), mark_of(obj, latest)
+        for revision in forgotten_revisions(obj, known, lambda: self._control.owned(obj), kept):
+            self._control.delete(revision)
         if rollout is None or rollout.mark != mark:
             pods = self._control.owned(obj)
             if is_rolled_out(obj, mark, pods):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Deployment, ReplicaSet
-from moorage.kube.workloads.deployment_rollout import find_new_replica_set, is_complete, next_step
+from moorage.kube.workloads.deployment_rollout import (
+    by_age,
+    find_new_replica_set,
+    is_complete,
+    next_step,
+    revision_of,
+)
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
+from moorage.kube.workloads.revisions import HISTORY_LIMIT
 from moorage.store import Indexer
 
 from .availability import Availability, Rollout, rollout_of
@@ -52,6 +60,7 @@ class DeploymentController:
         old = [replica_set for replica_set in sets if replica_set is not new]
         is_done = new is not None and new.spec.replicas == deployment.spec.replicas
         if is_done and not any(replica_set.spec.replicas for replica_set in old):
+            self._forget_oldest(deployment, sets, old)
             return
         available, due = self._available(deployment, sets)
         old_pods = any(
@@ -62,6 +71,24 @@ class DeploymentController:
         for step in next_step(deployment, sets, available, old_pods):
             self._control.write(next((old for old in sets if old.name == step.name), None), step)
         self._availability.wait(deployment, False, due)
+
+    def _forget_oldest(
+        self, deployment: Deployment, sets: list[ReplicaSet], old: Sequence[ReplicaSet]
+    ) -> None:
+        """Delete the oldest ReplicaSets beyond the limit of the history, once the rollout is complete
+        (kubernetes v1.36, deployment/sync.go cleanupDeployment).
+        """
+        limit = deployment.spec.revision_history_limit
+        surplus = len(old) - (HISTORY_LIMIT if limit is None else limit)
+        if surplus <= 0:
+            return
+        available, due = self._available(deployment, sets)
+        has_ended = not any(is_active(pod) for each in old for pod in self._control.owned(each))
+        if not has_ended or not is_complete(deployment, sets, available):
+            self._availability.wait(deployment, False, due)
+            return
+        for each in sorted(old, key=lambda each: (revision_of(each), by_age(each)))[:surplus]:
+            self._control.delete(each)
 
     def _available(self, deployment: Deployment, sets: list[ReplicaSet]) -> tuple[dict[str, int], float]:
         """Return the number of available pods by ReplicaSet, and the time at which the next one is."""

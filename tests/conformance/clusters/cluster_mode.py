@@ -241,7 +241,7 @@ def ask(record: Json, folder: Path) -> Answer:
         done = SimulationSetup(mo.load(*files), {"pod_times": _times}, changes).run()
     except MoorageError as error:
         return Answer(str(error), {}, 0, 2, 0, set(), set())
-    verdict = judge(done, (), (), False)
+    verdict = judge(done, (), ())
     stay = sum(one.status == "kept" for one in done.outcomes)
     failed, code = verdict.failed, int(not verdict.passed)
     if not any(isinstance(change, Deletion) for change in changes):

@@ -225,6 +225,7 @@ class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
     persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
     update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
+    revision_history_limit: Int32 | None = None
 
 
 class StatefulSetStatus(WorkloadStatus, frozen=True):

@@ -64,7 +64,7 @@ def next_step(
         New ReplicaSets have no UID. Empty if the rollout is complete or waits for pods.
     """
     new = find_new_replica_set(deployment, sets)
-    old = sorted([other for other in sets if new is None or other.name != new.name], key=_by_age)
+    old = sorted([other for other in sets if new is None or other.name != new.name], key=by_age)
     if deployment.spec.paused or _is_scaling_event(deployment, sets):
         steps = _scale(deployment, new, old, available)
         if steps or deployment.spec.paused:
@@ -80,7 +80,7 @@ def next_step(
 def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
     """Return the oldest ReplicaSet with the template of a Deployment, or None."""
     wanted: Any = None
-    for candidate in sorted(sets, key=_by_age):
+    for candidate in sorted(sets, key=by_age):
         if without_hash(candidate.spec.template) == deployment.spec.template:
             return candidate
         wanted = wanted or comparable(without_hash(deployment.spec.template))
@@ -174,8 +174,8 @@ def _proportions(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, 
     wanted = deployment.spec.replicas or 0
     allowed = wanted + max_surge(deployment) if wanted else 0
     missing = allowed - sum(replica_set.spec.replicas or 0 for replica_set in active)
-    by_age = sorted(active, key=_by_age, reverse=missing > 0)
-    largest_first = sorted(by_age, key=lambda replica_set: -(replica_set.spec.replicas or 0))
+    in_order = sorted(active, key=by_age, reverse=missing > 0)
+    largest_first = sorted(in_order, key=lambda replica_set: -(replica_set.spec.replicas or 0))
     sizes, added = {replica_set.name: replica_set.spec.replicas or 0 for replica_set in active}, 0
     for replica_set in largest_first:
         share = _fraction(replica_set, allowed) if missing and missing != added else 0
@@ -330,7 +330,7 @@ def revision_of(replica_set: ReplicaSet) -> int:
     return whole_number(replica_set.metadata.annotations.get(REVISION, ""), 64) or 0
 
 
-def _by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
+def by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
     """Return the sort key of the ReplicaSets of a Deployment, the oldest first."""
     return replica_set.metadata.creation_timestamp or "", revision_of(replica_set), replica_set.name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from .ownership import HASH_LABEL, controller_reference, template_hash
 
 Revisioned = StatefulSet | DaemonSet | CloneSet
 REVISION_LABEL = "controller-revision-hash"
+HISTORY_LIMIT = 10  # where a workload has no default
 Mark = tuple[str, str, str, str]
 """A template: namespace, kind and name of the controller of its pods, and the hash in their labels."""
 
@@ -70,6 +71,34 @@ def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) 
         if comparable(template) == wanted:
             return revision
     return None
+
+
+def forgotten_revisions(
+    owner: StatefulSet | DaemonSet,
+    revisions: Iterable[ControllerRevision],
+    pods: Callable[[], Iterable[Pod]],
+    kept: Collection[str],
+) -> list[ControllerRevision]:
+    """Return the oldest revisions, beyond the limit of the history, that no pod has. A DaemonSet's limit
+    counts those of pods as well (kubernetes v1.36, stateful_set_control.go truncateHistory; daemon/update.go
+    cleanupHistory).
+
+    Parameters
+    ----------
+    pods : callable
+        Returns all pods of the workload, in any state; called if there may be too many revisions.
+    kept : collection of str
+        Names of the revisions that are in use in any case.
+    """
+    limit = HISTORY_LIMIT if owner.spec.revision_history_limit is None else owner.spec.revision_history_limit
+    old = sorted(
+        (each for each in revisions if each.name not in kept), key=lambda each: (each.revision, each.name)
+    )
+    if len(old) <= limit:
+        return []
+    live = {pod.metadata.labels.get(REVISION_LABEL) for pod in pods()}
+    idle = [each for each in old if mark_of(owner, each) not in live]
+    return idle[: max(0, (len(old) if isinstance(owner, DaemonSet) else len(idle)) - limit)]
 
 
 def make_revision(

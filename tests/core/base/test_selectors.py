@@ -1,4 +1,4 @@
-"""Label selectors, and which requirements are well-formed, as Kubernetes."""
+"""Which requirements are well-formed, selectors from text, and tolerations that compare, as Kubernetes."""
 
 from __future__ import annotations
 
@@ -75,32 +75,6 @@ def expression(key: str, operator: str, *values: str) -> LabelSelector:
     return LabelSelector(
         match_expressions=(LabelSelectorRequirement(key=key, operator=operator, values=values),)
     )
-
-
-@pytest.mark.parametrize(
-    ("selector", "labels", "matches"),
-    [
-        (None, {}, False),
-        (LabelSelector(), {}, True),
-        (LabelSelector(match_labels={"a": "x"}), {"a": "x", "b": "y"}, True),
-        (LabelSelector(match_labels={"a": "x"}), {"a": "y"}, False),
-        (LabelSelector(match_labels={"a": ""}), {}, False),
-        (LabelSelector(match_labels={"a": "x", "b": "y"}), {"a": "x"}, False),
-        (expression("a", "In", "x", "y"), {"a": "y"}, True),
-        (expression("a", "In", "x", ""), {}, False),
-        (expression("a", "NotIn", "x"), {}, True),
-        (expression("a", "NotIn", "x"), {"a": "x"}, False),
-        (expression("a", "NotIn", "x"), {"a": "y"}, True),
-        (expression("a", "Exists"), {"a": ""}, True),
-        (expression("a", "Exists"), {}, False),
-        (expression("a", "DoesNotExist"), {"a": ""}, False),
-        (expression("a", "DoesNotExist"), {"b": ""}, True),
-    ],
-)
-def test_a_label_selector_matches_labels_as_upstreams_does(
-    selector: LabelSelector | None, labels: dict[str, str], matches: bool
-) -> None:
-    assert LabelSelectorMatcher(selector).matches(labels) is matches
 
 
 @pytest.mark.parametrize(

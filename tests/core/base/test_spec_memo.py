@@ -1,8 +1,6 @@
-"""SpecMemo: specs of one template share a value, other specs do not."""
+"""What is known of a spec is limited, and pods whose specs are alike still differ where they may."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,14 +9,12 @@ from tests.doors.engine import SpecMemo
 from moorage.errors import InputError
 from moorage.kube import (
     Container,
-    ImageVolumeSource,
     LabelSelector,
     ObjectMeta,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSpec,
     PriorityClass,
-    Toleration,
     TopologySpreadConstraint,
     Volume,
     build_cluster,
@@ -26,7 +22,6 @@ from moorage.kube import (
 )
 
 SPEC = PodSpec(containers=(Container(name="c"),), volumes=(Volume(name="token-a"),), node_name="a")
-CLAIM = PersistentVolumeClaimVolumeSource(claim_name="c")
 
 
 @pytest.fixture
@@ -34,57 +29,6 @@ def memo() -> SpecMemo:
     memo = SpecMemo()
     memo.put(SPEC, "known")
     return memo
-
-
-@pytest.mark.parametrize("changes", [{}, {"node_name": "b"}, {"volumes": (Volume(name="token-b"),)}])
-def test_specs_of_one_template_are_alike(changes: dict[str, Any], memo: SpecMemo) -> None:
-    assert memo.get(replace(SPEC, **changes)) == "known"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"containers": (Container(name="d"),)},
-        {"tolerations": (Toleration(key="k"),)},
-        {"priority": 1},
-        {"volumes": ()},
-        {"volumes": (Volume(name="token-a", persistent_volume_claim=CLAIM),)},
-        {"volumes": (Volume(name="token-a", image=ImageVolumeSource(reference="r")),)},
-        {"volumes": (Volume(name="token-a"), Volume(name="b"))},
-    ],
-)
-def test_other_specs_are_not(changes: dict[str, Any], memo: SpecMemo) -> None:
-    assert memo.get(replace(SPEC, **changes)) is None
-
-
-def test_volumes_may_differ_in_what_is_not_read() -> None:
-    memo = SpecMemo("persistent_volume_claim")
-    memo.put(SPEC, "known")
-    other = replace(CLAIM, claim_name="d")
-    for claim in (CLAIM, other, None):
-        volume = Volume(name="token-a", persistent_volume_claim=claim)
-        assert memo.get(replace(SPEC, volumes=(volume,))) == "known"
-        image = replace(volume, image=ImageVolumeSource(reference="r"))
-        assert memo.get(replace(SPEC, volumes=(image,))) is None
-        assert memo.get(replace(SPEC, volumes=(volume, volume))) is None
-
-
-def test_specs_of_several_templates_in_turn(memo: SpecMemo) -> None:
-    others = [replace(SPEC, priority=number) for number in (1, 2)]
-    for number, other in enumerate(others):
-        memo.put(other, number)
-    specs = [(SPEC, "known"), *zip(others, range(2), strict=True)]
-    for spec, value in [*specs, *specs[::-1], *specs]:
-        assert memo.get(replace(spec, node_name="b")) == value
-        assert memo.get(replace(spec, priority=9)) is None
-    memo.put(replace(SPEC, node_name="c"), "new")
-    assert memo.get(SPEC) == "new"
-
-
-def test_specs_with_the_same_containers_have_values_of_their_own(memo: SpecMemo) -> None:
-    other = replace(SPEC, priority=5)
-    memo.put(other, "other")
-    assert (memo.get(other), memo.get(SPEC)) == ("other", "known")
 
 
 def test_the_memo_is_limited(memo: SpecMemo) -> None:

@@ -1,27 +1,14 @@
-"""The node table: columns, exactness beyond 2^53, label columns, other resources."""
+"""The node table: columns are copies, what forks and undone transactions leave, what is refused."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.core.inside import label_columns
 from tests.doors.engine import ClusterState
 from tests.make import node, pod
 
 GPU = "example.com/gpu"
 LIMIT = 2**53
-
-
-def test_columns_by_resource_name() -> None:
-    one = ClusterState()
-    one.set_node(node("a", cpu="1500m", memory="1Ki", pods="7", **{GPU: 2, "ephemeral-storage": "1M"}))
-    one.set_node(node("b"))
-    one.add_pod(pod("p", on="a", requests={"cpu": "100m", GPU: 1}))
-    table = one.table
-    assert list(table.allocatable) == ["cpu", "memory", "pods", "ephemeral-storage", GPU]
-    requested = [column.tolist() for column in table.requested.values()]
-    assert requested == [[100, 0], [0, 0], [1, 0], [0, 0], [1, 0]]
-    assert [len(kind) for kind in (table.allocatable, table.requested, table.nonzero)] == [5, 5, 2]
 
 
 def test_whether_a_node_has_some_of_a_resource() -> None:
@@ -61,13 +48,6 @@ def test_pods_have_no_default_request() -> None:
         ClusterState().table.nonzero["pods"]
 
 
-def test_resources_that_do_not_count_are_left_out() -> None:
-    one = ClusterState()
-    names = ["kubernetes.io/batch-cpu", "hugepages-2Mi", "attachable-volumes-csi", GPU]
-    one.set_node(node("a", **dict.fromkeys([*names, "gpu", "requests.example.com/gpu"], 3)))
-    assert one.table.resources == ["ephemeral-storage", *names]
-
-
 def test_raw_matrices_share_memory_until_a_growth() -> None:
     one = ClusterState()
     one.set_node(node("a", **{GPU: 2}))
@@ -85,42 +65,6 @@ def test_raw_matrices_share_memory_until_a_growth() -> None:
         one.set_node(node(f"n{number}"))
     one.set_node(node("a", cpu="1", **{GPU: 5}))
     assert (rows["alloc_cpu"].tolist(), others[GPU].tolist()) == ([4000.0], [[2, 1]])
-
-
-def test_pods_beyond_int32_are_clamped() -> None:
-    one = ClusterState()
-    one.set_node(node("a", pods=1 << 40))
-    one.set_node(node("b", pods=-(1 << 40)))
-    assert one.table.allocatable["pods"].tolist() == [2**31 - 1, -(2**31 - 1)]
-
-
-# ---- label columns ---------------------------------------------------------------------------------------
-
-
-def use(one: ClusterState, key: str) -> None:
-    """A pod that asks for a label is named; the table makes the column when something is next to change."""
-    one.classes.intern(pod("asks", node_selector={key: "x"}))
-    one.commit(one.begin())
-
-
-def test_columns_grow_with_the_rows() -> None:
-    one = ClusterState()
-    use(one, "disk")
-    for number in range(50):
-        one.set_node(node(f"n{number}", labels={"disk": str(number), "arch": "x"}))
-    use(one, "arch")
-    assert label_columns(one) == {"disk": [str(number) for number in range(50)], "arch": ["x"] * 50}
-
-
-def test_names_find_rows() -> None:
-    one = ClusterState()
-    for number in range(3000):  # symbols beyond the first reservation
-        one.symbols.intern(str(number))
-    one.set_node(node("late"))
-    assert one.table.find_row("late") == 0
-    assert one.table.row_name(0) == "late"
-    assert one.table.find_row("5") is None
-    assert one.table.find_row("never seen") is None
 
 
 def test_a_resource_that_only_a_fork_has_seen() -> None:

@@ -18,6 +18,7 @@ from tests.framework.make import make as make_plugin
 from tests.scheduler.make import by_plugins
 
 from moorage import Cluster, Scheduler, default_profile
+from moorage.engine.devices import DeviceState
 from moorage.engine.framework import ReservePlugin, Status
 from moorage.engine.scheduler import Profile
 from moorage.kube import Node, Object, Pod, ResourceClaim
@@ -526,3 +527,25 @@ def test_a_cycle_answers_for_all_nodes_as_node_by_node() -> None:
         outcomes.append(outcome(make(objects, [pod("p", "c", "new")], nodes=2, profile=profile)))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == {"default/p": "n1"}
+
+
+def test_a_node_that_came_since_the_last_snapshot_has_devices() -> None:
+    one = make([CLASS, *DEVICES], [], nodes=1)
+    demands, framework = one.handle.shared(DeviceState.of).demands, one.context.rotation.engines[0].framework
+    for _ in range(2):
+        assert demands.refresh(one.cache.state, framework.all_nodes())
+    with pytest.raises(LookupError, match="no devices of node n1 are known"):
+        demands.view_of("n1")
+    one.cache.add_node(node("n1"))
+    assert demands.refresh(one.cache.state, framework.all_nodes())
+    assert [pool.name for pool in demands.view_of("n1").pools] == ["pool-n1"]
+
+
+def test_a_profile_without_a_plugin_about_devices_places_its_pods_beside_others() -> None:
+    less = [each for each in default_profile().plugins if each.name != DynamicResources.name]
+    profiles = [default_profile(), Profile(less, scheduler_name="less")]
+    other = pod("q")
+    other = replace(other, spec=replace(other.spec, scheduler_name="less"))
+    pods = [pod("p", "c"), other]
+    one = make([CLASS, *DEVICES, claim("c", [request()])], pods, nodes=2, profiles=profiles)
+    assert one.run().placements.keys() == {"default/p", "default/q"}

@@ -24,7 +24,6 @@ from .meta import (
     int_or_percent,
     labels,
     one_of,
-    percent,
     required,
 )
 from .pod import PersistentVolumeClaimTemplate, PodSpec
@@ -37,10 +36,6 @@ MIN_PARALLELISM = f"{KUEUE}/job-min-parallelism"
 """The annotation of a Job with the fewest pods that it may be admitted with."""
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
-
-
-def _number(value: int | str) -> int:
-    return value if isinstance(value, int) else percent(value)
 
 
 class PodTemplateSpec(Struct, frozen=True):
@@ -145,14 +140,14 @@ class ReplicaSet(Object, frozen=True):
 class RollingUpdateDeployment(Struct, frozen=True):
     """How many pods a rolling update may add, and how many may be unavailable; None is 25%."""
 
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
-    max_surge: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
+    max_unavailable: Int32 | str | None = None
+    max_surge: Int32 | str | None = None
 
 
 class DeploymentStrategy(Struct, frozen=True):
     """How a Deployment replaces its pods; "" is RollingUpdate."""
 
-    type: Annotated[str, one_of("Recreate", "RollingUpdate")] = ""
+    type: str = ""
     rolling_update: RollingUpdateDeployment | None = None
 
 
@@ -247,24 +242,14 @@ class StatefulSet(Object, frozen=True):
 class RollingUpdateDaemonSet(Struct, frozen=True):
     """How many pods may be unavailable, and how many nodes may have two; None is 1 and 0."""
 
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
-    max_surge: Annotated[Int32 | str | None, int_or_percent()] = None
-
-    def check(self) -> None:
-        unavailable = 1 if self.max_unavailable is None else _number(self.max_unavailable)
-        surge = _number(self.max_surge or 0)
-        if unavailable and surge:
-            shown = go_json(self.max_surge)
-            text = f"Invalid value: {shown}: may not be set when maxUnavailable is non-zero"
-            raise InputError(text, path="maxSurge")
-        if not unavailable and not surge:
-            raise InputError("Required value: cannot be 0 when maxSurge is 0", path="maxUnavailable")
+    max_unavailable: Int32 | str | None = None
+    max_surge: Int32 | str | None = None
 
 
 class DaemonSetUpdateStrategy(Struct, frozen=True):
     """How a DaemonSet replaces its pods; "" is RollingUpdate."""
 
-    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    type: str = ""
     rolling_update: RollingUpdateDaemonSet | None = None
 
 

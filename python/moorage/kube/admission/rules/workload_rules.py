@@ -79,6 +79,8 @@ def _scaled_errors(value: Any, field: str, least: bool = False) -> Iterator[Faul
             yield Fault(field, invalid(value, _NO_PERCENT))
         elif not least and (len(value.lstrip("0")) > len("100%") or percent(value) > 100):
             yield Fault(field, invalid(value, "must not be greater than 100%"))
+        elif len(value.lstrip("0")) > len("2147483647%"):
+            yield Fault(field, invalid(value, "must be a 32-bit number"))
     else:
         yield from wrong("min", value, field, "0")
 
@@ -92,10 +94,8 @@ def _number(value: Any, absent: int) -> int:
     return int(value)
 
 
-def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """What no rollout gets through: it may neither add a pod first nor remove one first, or has to end before
-    new pods are ready."""
-    strategy, field = part(spec, "strategy"), f"{path}.strategy"
+def _strategy_errors(strategy: Json, field: str, _root: Json) -> Iterator[Fault]:
+    """What no rollout gets through: it may neither add a pod first nor remove one first."""
     type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
     if type_ not in ("Recreate", "RollingUpdate"):
         yield Fault(field, unsupported(type_, ("Recreate", "RollingUpdate")))
@@ -109,6 +109,10 @@ def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield from _scaled_errors(surge, f"{at}.maxSurge", least=True)
         if not _number(unavailable, 25) and not _number(surge, 25):
             yield Fault(f"{at}.maxUnavailable", invalid(unavailable, "may not be 0 when `maxSurge` is 0"))
+
+
+def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """A rollout that has to end before new pods are ready."""
     given = spec.get("progressDeadlineSeconds")
     deadline, at = _DEADLINE if given is None else given, f"{path}.progressDeadlineSeconds"
     yield from wrong("min", deadline, at, "0")
@@ -150,9 +154,8 @@ def _unavailable_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(field, invalid(most, "cannot be 0"))
 
 
-def _daemon_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+def _daemon_set_errors(strategy: Json, field: str, _root: Json) -> Iterator[Fault]:
     """Ways of an update: it adds pods first, or removes them first."""
-    strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
     type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
     if type_ not in ("OnDelete", "RollingUpdate"):
         shown = {"Type": type_, "RollingUpdate": rolling}
@@ -226,6 +229,7 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 _LASTING = (_selector_errors, _lasting_errors)
 RULES: Rules = {
     "apps.v1.DeploymentSpec": (*_LASTING, _deployment_errors),
+    "apps.v1.DeploymentStrategy": (_strategy_errors,),
     "apps.v1.ReplicaSetSpec": _LASTING,
     "apps.v1.StatefulSetSpec": (
         *_LASTING,
@@ -236,7 +240,8 @@ RULES: Rules = {
     "apps.v1.RollingUpdateStatefulSetStrategy": (
         during("on MaxUnavailableStatefulSet", _unavailable_errors),
     ),
-    "apps.v1.DaemonSetSpec": (*_LASTING, _daemon_set_errors),
+    "apps.v1.DaemonSetSpec": _LASTING,
+    "apps.v1.DaemonSetUpdateStrategy": (_daemon_set_errors,),
     "core.v1.ReplicationControllerSpec": (_controller_errors, _lasting_errors),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": (during("since 1.36", _maximum_errors), _scaler_errors),
     "policy.v1.PodDisruptionBudgetSpec": (_budget_errors,),

@@ -19,7 +19,7 @@ from msgspec.json import schema_components
 from msgspec.structs import fields
 
 from moorage.document import Document
-from moorage.kube.model.cluster import AboutInput
+from moorage.kube.model.about_input import AboutInput
 
 SCHEMAS = Path(__file__).parent.parent / "python/moorage/cli/schemas"
 ANSWERS = {

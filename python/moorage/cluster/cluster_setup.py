@@ -10,7 +10,6 @@ from moorage import cluster as room
 from moorage import controllers
 from moorage._core.queue.entrance import CreationClock
 from moorage.controllers.api_server import server_of
-from moorage.controllers.pod_times import PodTimes, TimesOf
 from moorage.controllers.sleeping_controllers import SleepingControllers
 from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.framework.profile import Profile
@@ -27,6 +26,7 @@ from moorage.saved_fields import SavedFields
 from moorage.store import ObjectClient, ObjectStore, find_object
 
 if TYPE_CHECKING:
+    from moorage.controllers.pod_times import PodTimes, TimesOf
     from moorage.engine.plugins.registry import ConfigurationSource
 
 # ---- cluster options ---------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class ClusterOptions(Options, frozen=True, kw_only=True):
 
     owns_store: bool = False
     controllers: bool = True
-    pod_times: PodTimes | TimesOf = PodTimes()
+    pod_times: PodTimes | TimesOf | None = None
     suspended: tuple[Suspended, ...] = ()
 
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 from msgspec.structs import replace
 
 from moorage import cluster as room
+from moorage import controllers
 from moorage._core.base.bracket import Bracket
 from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
 from moorage.controllers.api_server import server_of
-from moorage.controllers.pod_times import PodTimes
 from moorage.controllers.sleeping_controllers import ControlledCluster, SleepingControllers
 from moorage.engine import scheduler as placing
 from moorage.engine.cache import SchedulerCache, Transaction
@@ -112,7 +112,7 @@ class PodScheduler:
             if options.owns_store and options.controllers and store is not None:
                 now = clock if clock is not None and options.wait is None else volumes.now
                 times = options.pod_times
-                times_of = times if callable(times) else lambda _: times
+                times_of = times if callable(times) else lambda _: times or controllers.PodTimes()
                 around = ControlledCluster(
                     store, self.informers, self.cache, now, times_of, options.gates, options.suspended
                 )
@@ -619,7 +619,7 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Clu
         binding_threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
         owns_store=isinstance(cluster, Cluster),
         controllers=given.get("controllers", True),
-        pod_times=given.get("pod_times", PodTimes()),
+        pod_times=given.get("pod_times"),
         fail_fast=given.get("fail_fast", False),
         suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
     )

@@ -31,10 +31,9 @@ from moorage.kube.releases import FeatureGates
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
 
-from .pod_times import TimesOf
-
 if TYPE_CHECKING:
     from .cluster_controllers import ClusterControllers
+    from .pod_times import TimesOf
 
 
 class ControlledCluster(NamedTuple):

@@ -16,6 +16,7 @@ from moorage.cluster.references import short_label
 from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
+from moorage.kube.model.about_input import about_input
 from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,
@@ -194,6 +195,7 @@ class CheckAnswer:
         """Return the answer as its document."""
         verdict, simulation, compared = self.verdict, self.simulation, self.verdict.compared
         survival, ended = verdict.survival, [obj.document() for obj in compared.ended]
+        about = about_input(simulation.cluster, [*self.facts, *self.warnings], simulation.not_asked)
         return CheckDocument.from_object(
             verdict,
             findings=[_checked_pods(finding) for finding in verdict.findings],
@@ -203,7 +205,7 @@ class CheckAnswer:
             new_nodes=compared.scale_up,
             saved=compared.saved,
             survival=None if survival is None else survival.document(verdict.failed_losses),
-            **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)),
+            **structs.asdict(about),
             groups=self.groups,
             removed=[_removed_pods(removal) for removal in self.removed],
             evictions=simulation.evictions(),

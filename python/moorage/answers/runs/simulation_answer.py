@@ -15,6 +15,7 @@ from moorage.document import Count, Document
 from moorage.errors import first_of, located, number_of
 from moorage.grouped import by_count
 from moorage.kube import Node, Pod, parse_selector
+from moorage.kube.model.about_input import about_input
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.ownership import Workload
@@ -148,7 +149,7 @@ class SimulationAnswer:
                 "groups": group_fits(simulation, outcomes),
                 "nodes": simulation.scheduler.ask.node_room(),
             }
-        about = simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)
+        about = about_input(simulation.cluster, [*self.facts, *self.warnings], simulation.not_asked)
         return SimulationDocument.from_object(
             self,
             **pods,

@@ -127,6 +127,7 @@ def capacity(  # noqa: PLR0913
     from moorage.answers.runs.simulation import SimulationSetup, not_asked
     from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
+    from moorage.kube.model.about_input import about_input
 
     from .planning_output import write_capacity
 
@@ -169,7 +170,7 @@ def capacity(  # noqa: PLR0913
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
     unasked = not_asked(cluster, scheduler, candidates)
     print_notes(warnings, cluster, not_asked=unasked)
-    write_capacity(output, answer, verbose, scheduler, cluster.about(warnings, unasked), alone)
+    write_capacity(output, answer, verbose, scheduler, about_input(cluster, warnings, unasked), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:
@@ -286,6 +287,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
     from moorage.answers.findings.finding import told_facts
     from moorage.kube import Pod
+    from moorage.kube.model.about_input import about_input
 
     facts = told_facts(setup.loaded.facts, ())
     pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]
@@ -297,7 +299,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     )
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
-    about = cluster.about([*facts, *notes], unasked)
+    about = about_input(cluster, [*facts, *notes], unasked)
     if of in ("namespace", "workload", "device", "queue"):
         write_uses(output, rows, of, about)
     else:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moorage.answers.runs.coming_nodes import ScaleUpReport
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
     from moorage.answers.scheduler import Scheduler
-    from moorage.kube.model.cluster import AboutInput
+    from moorage.kube.model.about_input import AboutInput
     from moorage.kube.workloads.ownership import Workload
 
 
@@ -190,12 +190,13 @@ def _print_notes(
 ) -> AboutInput:
     """Print the notes of an answer about workloads, and return what its document says of the input."""
     from moorage.answers.findings.finding import told_facts
+    from moorage.kube.model.about_input import about_input
 
     facts = told_facts(setup.loaded.facts, about)
     unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
     basis = setup.simulation.basis(warnings) if has_basis else None
     print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
-    return setup.cluster.about([*facts, *warnings], unasked)
+    return about_input(setup.cluster, [*facts, *warnings], unasked)
 
 
 def _add_outcomes(
@@ -341,6 +342,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     from moorage.autoscalers.node_removal import explain_node
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER
     from moorage.kube import Node
+    from moorage.kube.model.about_input import about_input
 
     from .printing import write_answer
 
@@ -361,7 +363,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
             source = coming.sources.get(CLUSTER_AUTOSCALER, "")
             prices = coming.prices.notes([scheduler.client.get(Node, name)])
             warnings += [as_sentence(RoutineNote(source, source))] if by_group else prices
-    about = setup.cluster.about(warnings)
+    about = about_input(setup.cluster, warnings)
     print_notes(warnings, setup.cluster)
     write_answer(
         output,
@@ -376,13 +378,14 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
 def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
     from moorage.answers.findings.finding import told_facts
+    from moorage.kube.model.about_input import about_input
 
     from .nodes_output import write_node
 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
     plan = scheduler.ask.drain_plan([name])
     print_notes(setup.warnings, setup.cluster, facts=facts)
-    about = setup.cluster.about([*facts, *setup.warnings])
+    about = about_input(setup.cluster, [*facts, *setup.warnings])
     write_node(output, scheduler.ask.node_room([name])[0], plan, about)
     return 0 if plan else 1
 

@@ -37,7 +37,7 @@ from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highes
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
-from moorage.kube.model.cluster import AboutInput
+from moorage.kube.model.about_input import AboutInput
 from moorage.notes import DecidingLine
 
 from ..messages import with_own_notes

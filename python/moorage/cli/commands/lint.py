@@ -23,7 +23,7 @@ from ..options.option_types import output_option, some_of
 
 if TYPE_CHECKING:
     from moorage.answers.findings.finding import LintFinding
-    from moorage.kube.model.cluster import AboutInput
+    from moorage.kube.model.about_input import AboutInput
 
     from .printing import PageOf
 
@@ -74,6 +74,7 @@ def lint(
     """
     from moorage.answers.findings.finding_list import all_findings
     from moorage.answers.runs.simulation import SimulationSetup
+    from moorage.kube.model.about_input import about_input
 
     with Stages("reading", "scheduling", "looking") as stage:
         cluster = load_input(options)
@@ -94,7 +95,7 @@ def lint(
         ]
     warnings = [*done.warnings()]
     print_notes(warnings, cluster)
-    about = cluster.about(warnings)
+    about = about_input(cluster, warnings)
     _write(output, findings, bool(done.before or done.outcomes), about)
     return int(gate and bool(findings))
 

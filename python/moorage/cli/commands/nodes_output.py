@@ -31,7 +31,7 @@ Column = tuple[str, Callable[[Any], Any]]
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.queues.queue_use import QueueUse
-    from moorage.kube.model.cluster import AboutInput
+    from moorage.kube.model.about_input import AboutInput
 
     from .printing import PageOf
 

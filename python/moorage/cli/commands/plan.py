@@ -404,6 +404,7 @@ def _answer(
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
+    from moorage.kube.model.about_input import about_input
 
     from .planning_output import write_plan
 
@@ -440,7 +441,7 @@ def _answer(
     moved = {move.pod for move in getattr(answer, "moves", ())}
     unasked = not_asked(cluster, scheduler, moved=moved)
     print_notes(warnings, cluster, facts=facts, not_asked=unasked)
-    write_plan(options["output"], answer, cluster.about([*facts, *warnings], unasked))
+    write_plan(options["output"], answer, about_input(cluster, [*facts, *warnings], unasked))
     return answer
 
 

@@ -22,7 +22,7 @@ from moorage.table import Tabular
 from .printing import COMMENT_ROWS, columns_table, write_answer
 
 if TYPE_CHECKING:
-    from moorage.kube.model.cluster import AboutInput
+    from moorage.kube.model.about_input import AboutInput
 
     from .printing import PageOf
 

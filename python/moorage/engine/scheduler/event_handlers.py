@@ -14,6 +14,7 @@ from itertools import chain, islice, takewhile
 from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moorage import engine
 from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.watch_events import Cause, Notice
 from moorage._core.decide.bulk_operations import not_assumed
@@ -50,7 +51,6 @@ from moorage.store.informer import HandlerFunctions, last_state
 
 from .. import devices as dra
 from .. import framework as fwk
-from .. import volume as storage
 from ..cache import ClusterCache, SchedulerCache
 from ..devices.resource_classes import ResourceClasses
 from ..framework import ActionType, ClusterEvent, FrameworkHandle
@@ -671,7 +671,9 @@ def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[
             )
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     lost = (
-        handle.shared(storage.volumes_in_use.LostUses) if handle.release.replaced_nodes_lose_claims else None
+        handle.shared(engine.volume.volumes_in_use.LostUses)
+        if handle.release.replaced_nodes_lose_claims
+        else None
     )
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
     if handle.feature_gates["DRAExtendedResource"]:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType, structs
+from msgspec import structs
 
 from moorage import kube as everything
 from moorage.document import Count, Document
@@ -22,7 +22,6 @@ from moorage.table import Table, Tabular
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
 from .meta import Object
-from .new_pods import NewPodsDocument
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
 from .webhooks import KINDS as WEBHOOKS
@@ -318,26 +317,6 @@ class AppliedChange(NamedTuple):
     parts: int = 0
 
 
-class AboutInput(Document, frozen=True):
-    """What the document of an answer says about the input."""
-
-    release: DecidingRelease
-    """The release of Kubernetes that decides, and what told it."""
-    new_pods: list[NewPodsDocument]
-    """Workloads whose new pods differ from their templates, since running pods do, or a VerticalPodAutoscaler
-    recommends it."""
-    left_out: list[LeftOutWorkload]
-    """Workloads whose pods are not made, as their kind is not simulated."""
-    warnings: list[str]
-    """Warnings about the input and the run, a sentence each."""
-    refused: list[RefusedObject] | UnsetType = UNSET
-    """Objects of the change that the API server would refuse, with the file and the text of the server; the
-    answer is without them."""
-    not_asked: list[NotAsked] | UnsetType = UNSET
-    """Webhooks that fail closed, and policies of Kyverno and Gatekeeper, that decide about the change or its
-    pods: only the command with each has their answer."""
-
-
 @dataclass(slots=True, repr=False)
 class Cluster(Tabular):
     """The objects of a cluster by kind, valid and with defaults.
@@ -417,25 +396,6 @@ class Cluster(Tabular):
     inferred: frozenset[str] = field(default=frozenset(), init=False, compare=False)
     known_namespaces: frozenset[str] | None = field(default=None, init=False, compare=False)
     change: AppliedChange | None = field(default=None, init=False, compare=False)
-
-    def about(self, warnings: Iterable[str], not_asked: Iterable[NotAsked] = ()) -> AboutInput:
-        """Return what documents say about the input of a command.
-
-        Parameters
-        ----------
-        warnings : iterable of str
-            All that the command prints.
-        not_asked : iterable of NotAsked, optional
-        """
-        assert self.release is not None
-        return AboutInput(
-            self.release,
-            [] if self.siblings is None else self.siblings.documents(),
-            [obj.document() for obj in self.left_out],
-            [*map(str, warnings)],
-            self.refused_of_change or UNSET,
-            [*not_asked] or UNSET,
-        )
 
     @property
     def refused_of_change(self) -> list[RefusedObject]:

@@ -489,3 +489,8 @@ class Pod(Object, frozen=True, dict=True, gc=True):
 
 KINDS = (Pod,)
 """The kinds of this module that files are decoded to."""
+
+
+def is_api_server(obj: Object) -> bool:
+    """Whether an object is a pod of the API server, which a kubelet runs by itself."""
+    return obj.namespace == "kube-system" and obj.kind == "Pod" and obj.name.startswith("kube-apiserver")

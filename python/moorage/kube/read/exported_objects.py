@@ -122,8 +122,3 @@ def _as_created(obj: Object, text: bytes) -> tuple[Object, bytes]:
     if "status" in obj.__struct_fields__:
         changes["status"] = type(obj)().status  # type: ignore[attr-defined]
     return replace(obj, **changes), msgspec.json.encode(value)
-
-
-def is_api_server(obj: Object) -> bool:
-    """Whether an object is a pod of the API server, which a kubelet runs by itself."""
-    return obj.namespace == "kube-system" and obj.kind == "Pod" and obj.name.startswith("kube-apiserver")

@@ -37,6 +37,7 @@ from ..model.admission_policies import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
+from ..model.pod import is_api_server
 from ..model.workload import full_kind
 from ..releases.release import ended_version
 from .documents import (
@@ -52,7 +53,6 @@ from .documents import (
     utf8_of,
     without_logs,
 )
-from .exported_objects import is_api_server, joined_dump, judge_exports
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -173,13 +173,15 @@ def read_objects(
         warnings.append(f"Left out, {why} ({len(reader.hooks)}): {shown}.")
     if reader.taken_hooks:
         warnings.append(reader.sort_hooks())
-    first = reader.origins[0].argument if reader.objects else 0
-    if more := (last := joined_dump(reader.objects, reader.origins, namespace)) - first:
-        reader.origins = [
-            origin._replace(argument=first) if origin.argument <= last else origin
-            for origin in reader.origins
-        ]
-    warnings += judge_exports(reader.objects, reader.origins, reader.texts, namespace)
+    first, more = reader.origins[0].argument if reader.objects else 0, 0
+    if reader.objects and reader.origins[-1].argument > first:
+        exports = room.exported_objects
+        if more := (last := exports.joined_dump(reader.objects, reader.origins, namespace)) - first:
+            reader.origins = [
+                origin._replace(argument=first) if origin.argument <= last else origin
+                for origin in reader.origins
+            ]
+        warnings += exports.judge_exports(reader.objects, reader.origins, reader.texts, namespace)
     warnings += reader.fields.warnings() + reader.notes
     for at, obj in () if reader.failed_creates is None else reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj

@@ -29,12 +29,12 @@ from ..model.autoscaling import (
     annotated_sizes,
 )
 from ..model.meta import Object, ObjectMeta
+from ..model.pod import is_api_server
 from ..model.policy import AdmissionPlugins
 from ..model.workload import KUEUE, Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .documents import TABLE
-from .exported_objects import is_api_server
 
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",

@@ -143,6 +143,9 @@ class _ChangedQueues:
             job = self._changed_job(annotations=(MIN_PARALLELISM, str(least)))
             allows = "" if job is None else f' (the annotation {MIN_PARALLELISM}: "{least}" allows it)'
             yield _QueueChange(f"with {number_of(least, 'pod', 'pods')}{allows}", job)
+            if (job := self._job) is not None:  # the queue would borrow for more pods, and lose them again
+                smaller = replace(job, spec=replace(job.spec, parallelism=least))
+                yield _QueueChange(f"with parallelism {least}", smaller)
 
     def smaller_requests(self) -> Iterator[_QueueChange]:
         """Yield how much of a resource each pod may ask for."""

@@ -10,6 +10,7 @@ from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.kueue import Workload as KueueWorkload
+from moorage.kube.model.workload import QUEUE, LeaderWorkerSet
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import Cycle, Kueue
 
@@ -173,6 +174,9 @@ def admission_lines(
     if queues.unseen:
         text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
         yield f"{first_of([*queues.unseen], 3)} {text}"
+    sets: list[LeaderWorkerSet] = scheduler.client.list(LeaderWorkerSet)[0]
+    if passed := [each.full_name for each in sets if QUEUE in each.metadata.labels]:
+        yield f"{first_of(passed, 3)}: does not go through its queue here, and holds no quota"
     for by, victim in kueue.endless.items():
         text = "whenever that is back, without end, as in Kueue"
         yield f"{name_of(kueue, by)} preempts {name_of(kueue, victim)} {text}"

@@ -267,13 +267,18 @@ class AttachDetachController(SavedFields):
                 if attachment.spec.source.persistent_volume_name == name
             ]
             volume = self._volumes.get(name)
-            if volume is not None and self._belongs(name, node):
+            is_used = any(user.spec.node_name == node for user in self._users(name))
+            is_alone = self.holders.get(name) == node or not self._is_exclusive(name)
+            if volume is not None and is_used and is_alone:
                 if not attached and self._counts(volume, node):
                     with suppress(AlreadyExistsError):  # of another volume with this handle
                         self._client.create(_attachment(volume, node))
             else:
-                for attachment in attached:
-                    self._detach(attachment)
+                for attachment in attached:  # as its driver deletes it, which then takes its finalizer away
+                    with suppress(NotFoundError):
+                        if attachment.metadata.finalizers:
+                            overwrite(self._client, attachment, finalizers=())
+                        self._client.delete(VolumeAttachment, attachment.name)
         return waits
 
     def multi_attach_error(self, pod: Pod, node: str) -> str:
@@ -346,11 +351,6 @@ class AttachDetachController(SavedFields):
         attached = [attachment.spec.node_name for attachment in self._attachments.by_index(_VOLUME, name)]
         return next(iter([*ready, *attached]), "")
 
-    def _belongs(self, name: str, node: str) -> bool:
-        """Whether a volume is to be attached to a node: a pod there uses it, and it is on no other one."""
-        is_used = any(user.spec.node_name == node for user in self._users(name))
-        return is_used and (self.holders.get(name) == node or not self._is_exclusive(name))
-
     def _users(self, name: str) -> list[Pod]:
         """Return the pods on nodes that use a volume and have not ended."""
         volume = self._volumes.get(name)
@@ -360,13 +360,6 @@ class AttachDetachController(SavedFields):
             claim = volume.spec.claim_ref
             pods = [] if claim is None else self._pods.by_index(CLAIM, f"{claim.namespace}/{claim.name}")
         return [pod for pod in pods if pod.spec.node_name and pod.status.phase not in FINISHED]
-
-    def _detach(self, attachment: VolumeAttachment) -> None:
-        """Delete an attachment as its driver does, which then takes its finalizer away."""
-        with suppress(NotFoundError):
-            if attachment.metadata.finalizers:
-                overwrite(self._client, attachment, finalizers=())
-            self._client.delete(VolumeAttachment, attachment.name)
 
     def _counts(self, volume: PersistentVolume, node: str) -> bool:
         """Whether the attachment of a volume counts: its driver attaches, and has a limit on the node."""

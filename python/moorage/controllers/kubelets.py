@@ -80,9 +80,11 @@ class Kubelets(SavedFields):
         least : float
             The seconds.
         """
-        is_going = pod.metadata.deletion_timestamp is not None and _is_delayed(pod)
-        if is_going and self._hears_of(pod):
-            period = min(self._times(pod).stop, pod.metadata.deletion_grace_period_seconds or 0)
+        meta = pod.metadata
+        grace = meta.deletion_grace_period_seconds or 0
+        is_delayed = bool(grace) or pod.status.phase not in FINISHED or not meta.finalizers
+        if meta.deletion_timestamp is not None and is_delayed and self._hears_of(pod):
+            period = min(self._times(pod).stop, grace)
             self.due.setdefault(pod.key, self._now() + max(period, least))
         elif is_starting(pod):
             self.note_start(pod)
@@ -196,9 +198,3 @@ def tolerated_seconds(pod: Pod, taints: Iterable[Taint]) -> float:
             if toleration.toleration_seconds is not None:
                 least = min(least, max(0, toleration.toleration_seconds))
     return least
-
-
-def _is_delayed(pod: Pod) -> bool:
-    """Whether a pod that is being deleted is there still because of its grace period or its phase."""
-    meta = pod.metadata
-    return bool(meta.deletion_grace_period_seconds) or pod.status.phase not in FINISHED or not meta.finalizers

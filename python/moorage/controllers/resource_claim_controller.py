@@ -185,7 +185,8 @@ class ResourceClaimController:
         if owner is None or kept:
             return
         is_gone = owner.kind == "Pod" and owner.uid not in running
-        if groups is not None and _is_of_group(owner):
+        is_of_group = owner.kind == PodGroup.__name__ and owner.api_version.startswith(f"{API_GROUP}/")
+        if groups is not None and is_of_group:
             is_gone = owner.uid not in groups
         if is_gone:
             with suppress(NotFoundError):  # one that was being deleted goes with its last finalizer
@@ -206,10 +207,6 @@ def _stays(
         return user.uid in running
     is_group = groups is not None and (user.api_group, user.resource) == (API_GROUP, RESOURCE)
     return groups is None or not is_group or user.uid in groups
-
-
-def _is_of_group(owner: OwnerReference) -> bool:
-    return owner.kind == PodGroup().kind and owner.api_version.startswith(f"{API_GROUP}/")
 
 
 def _misses_claims(owner: Owner) -> bool:

@@ -222,7 +222,9 @@ class QueueController(SavedFields):
         for each in changed:
             if isinstance(each.obj, ConfigMap):
                 if KUEUE_KEY in each.obj.data:
-                    self._configure(Configuration() if each.is_gone else read_configuration(each.obj))
+                    configuration = Configuration() if each.is_gone else read_configuration(each.obj)
+                    self.ignored, self._maker = configuration.ignored, None
+                    self._shared.changing().configure(configuration.settings)
             elif isinstance(each.obj, KueueWorkload):
                 self._follow_workload(each)
             elif isinstance(each.obj, _READ):
@@ -252,11 +254,6 @@ class QueueController(SavedFields):
                     self._follow_pod(each.obj, maker)
                 else:
                     self._follow_job(each, maker)
-
-    def _configure(self, configuration: Configuration) -> None:
-        self.ignored = configuration.ignored
-        self._shared.changing().configure(configuration.settings)
-        self._maker = None
 
     def _follow_workload(self, changed: _Changed) -> None:
         workload = changed.obj
@@ -315,8 +312,9 @@ class QueueController(SavedFields):
         admitted = [each for key in keys if (each := self.kueue.workloads[key]).status == "admitted"]
         if admitted:
             self._let_go(pod, admitted[0])
-        elif not is_gated(pod):
-            self._gate(pod)
+        elif not is_gated(pod):  # as if it had been created so: gates cannot come later
+            self._client.delete(Pod, pod.name, pod.namespace)
+            self._client.create(gated(pod))
         if not keys:
             units: list[Object] = [unit]
             if isinstance(unit, Pod):
@@ -326,11 +324,6 @@ class QueueController(SavedFields):
             workloads = [with_top_owner(self._client, pod, each) for each in maker.workloads(units)]
             if workloads:
                 self._apply(workloads, units, pod, maker)
-
-    def _gate(self, pod: Pod) -> None:
-        """Let a pod wait with a gate, as if it had been created so: gates cannot come later."""
-        self._client.delete(Pod, pod.name, pod.namespace)
-        self._client.create(gated(pod))
 
     def _place(self, pod: Pod) -> None:
         """Give a new pod of a job the domain that it has in its topology."""

@@ -104,7 +104,7 @@ def lacks_of(scheduler: PodScheduler, blockers: Iterable[Blocker]) -> list[Lack]
     keys = [*dict.fromkeys(blocker.pod for blocker in blockers)]
     pods = (find_object(scheduler.client, Pod, *key.split("/")[::-1]) for key in keys)
     named = (Pod(metadata=ObjectMeta(name=key.split("/")[1], namespace=key.split("/")[0])) for key in keys)
-    return [Lack(pod or made, UNSCHEDULABLE) for pod, made in zip(pods, named, strict=True)]
+    return [Lack(pod or stand_in, UNSCHEDULABLE) for pod, stand_in in zip(pods, named, strict=True)]
 
 
 def _places_pods(edits: Sequence[ObjectEdit]) -> bool:

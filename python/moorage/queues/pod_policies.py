@@ -59,10 +59,10 @@ class PodPolicies:
 
     def counted(self, spec: PodSpec) -> Amounts:
         """Return what a pod asks for of the resources that count."""
-        asked = amounts_of(spec)
+        amounts = amounts_of(spec)
         if not self._excluded:
-            return asked
-        return {name: value for name, value in asked.items() if not name.startswith(self._excluded)}
+            return amounts
+        return {name: value for name, value in amounts.items() if not name.startswith(self._excluded)}
 
     def refusal(self, specs: Iterable[PodSpec], namespace: str) -> str:
         """Return why pods are not admitted whatever the quota; "" if nothing forbids them."""

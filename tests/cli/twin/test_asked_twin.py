@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -178,20 +179,19 @@ def test_a_twin_of_files_answers_as_the_commands(
 
 
 def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
-    file, pods = tmp_path / "own.json", [node("a", "z1"), pod("p")]
-    twin = AskedTwin(None, [str(tmp_path)])
+    """By time and size: another text with the same is not read."""
+    file, twin = tmp_path / "own.json", AskedTwin(None, [str(tmp_path)])
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("a", "z1"), pod("p")]})
+    large = text.replace('"requests": {"cpu": "1"', '"requests": {"cpu": "9"')
+    assert large != text
 
-    def placed(objects: list[dict[str, Any]] | None = None) -> tuple[int, bool]:
-        if objects is not None:
-            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-        reply = twin.reply("check", [], b"")
-        return json.loads(reply.body)["placed"], states[-1] is twin._states.get(None)
+    def placed(text: str, moment: int) -> int:
+        file.write_text(text)
+        os.utime(file, ns=(moment, moment))
+        answer: int = json.loads(twin.reply("check", [], b"").body)["placed"]
+        return answer
 
-    states = list[object]([None])
-    assert placed(pods) == (1, False)
-    states.append(twin._states.get(None))
-    assert placed() == (1, True)
-    assert placed([*pods, pod("q")]) == (2, False)
+    assert [placed(text, 1), placed(large, 1), placed(large, 2)] == [1, 1, 0]
     twin.end()
 
 

@@ -32,6 +32,7 @@ from .karpenter.disruption_candidates import consolidate_after, outside_windows,
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_validation import is_reschedulable
+from .karpenter.provisioning import room_kept
 from .launched_nodes import assume_claims, remove_claims
 from .node_prices import stored_prices
 from .pool_scaler import PoolScaler
@@ -332,7 +333,7 @@ def consolidate(
         first = rounds.view()
         before = rounds.price(first)
         nodes = [state.node for state in first.states if state.node is not None]
-        notes += tuple(rounds.notes)
+        notes += (*rounds.notes, *map(as_sentence, room_kept(first)))
         notes += tuple(rounds.prices.notes(nodes))
         refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))

@@ -35,7 +35,7 @@ from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.claim_template import by_weight, why_idle
 from .karpenter.new_nodes_result import NewClaim
-from .karpenter.provisioning import stored_pools
+from .karpenter.provisioning import room_kept, stored_pools
 from .launched_nodes import launched_node
 from .node_class_changes import STORAGE, NodeClassChanges
 from .pool_scaler import PassQuestion, PoolScaler
@@ -302,6 +302,7 @@ class PoolFacts:
         yield from self._limits()
         yield from self._domains()
         yield from self._daemons()
+        yield from room_kept(self._question.view())
 
     def _earlier_pools(self) -> Iterator[str]:
         """Why the nodes are not of a pool that is asked before theirs."""

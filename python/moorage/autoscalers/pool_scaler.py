@@ -11,7 +11,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.given_objects import pods_of
 from moorage.engine.scheduler.options import check_sequence
 from moorage.kube import Node, NodePool, Object, Pod
-from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.kube.model.autoscaling import CapacityBuffer, KarpenterSettings
 from moorage.kube.model.cluster import now_of
 from moorage.kube.read.python_values import Source
 
@@ -62,7 +62,7 @@ class PassQuestion:
     def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
         """The question whether one pool makes a node for one pod; both may have changed."""
         pods = [pod if other.key == pod.key else other for other in self.stored[Pod]]
-        stored = self.stored | {Pod: pods, NodePool: [pool]}
+        stored = self.stored | {Pod: pods, NodePool: [pool], CapacityBuffer: []}
         chosen, by_pool = frozenset([pod.key]), {pool.name: types}
         situation = replace(self.situation, types=by_pool, chosen=chosen, only_new=True)
         return replace(self, stored=stored, situation=situation).in_rounds()
@@ -149,7 +149,8 @@ class PoolScaler:
             for claim in claims
         )
         make = partial(self.make, claims) if claims else None
-        pools, existing = answer.pools, answer.existing
+        room = {pod.key for pod in question.last.view.buffers[0]} if question.last.view is not None else set()
+        pools, existing = answer.pools, [name for name, keys in answer.existing.items() if {*keys} - room]
         return RoundDecision(KARPENTER, planned, refused | answer.ignored, make, pools, plan, existing)
 
     def make(self, claims: Iterable[NewClaim], turn: int) -> Made:

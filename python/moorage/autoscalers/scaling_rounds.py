@@ -13,6 +13,7 @@ from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod
+from moorage.kube.model.autoscaling import CapacityBuffer
 
 from .autoscaler_protocol import AutoscalerSettings, RoundDecision, Scaler
 from .group_scaler import GroupScaler
@@ -69,7 +70,8 @@ def grow(
     left = left_pods(scheduler, result)
     among = autoscalers(scheduler, autoscaling) if among is None else among
     rounds = _Rounds(autoscaling.seed, left, tuple([autoscaler.name for autoscaler in among]))
-    while left:
+    keeps_room = bool(scheduler.client.list(CapacityBuffer)[0])
+    while left or keeps_room:
         # They all see the same cluster: none of them waits for the nodes of another.
         rounds.decisions = [autoscaler.decide([*left]) for autoscaler in among]
         makers = [decision.make for decision in rounds.decisions if decision.make is not None]

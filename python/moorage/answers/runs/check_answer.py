@@ -393,13 +393,14 @@ def _queued(verdict: Verdict) -> Iterator[str]:
 def _placed_text(verdict: Verdict) -> str:
     if not verdict.is_about_pods:
         return NOT_CHECKED
+    scale_up = verdict.compared.scale_up
+    new = scale_up.text() if scale_up is not None and scale_up.up.nodes else ""
     if verdict.placed:
-        scale_up = verdict.compared.scale_up
-        came = f", on {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
+        came = f", on {new}" if new else ""
         daemons = f", {verdict.daemons} of DaemonSets" if verdict.daemons else ""
         return number_of(verdict.placed, "pod has found a node", "pods have found a node") + daemons + came
     which = "should run" if all(finding.is_unknown for finding in verdict.findings) else "counts"
-    return f"every pod that {which} has a node"
+    return f"every pod that {which} has a node" + f"; {new}" * bool(new)
 
 
 def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTable:

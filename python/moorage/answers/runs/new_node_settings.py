@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # most inputs have no autoscaler
 
 POOLS = ("NodePool", "Provisioner")
 """Kinds of which Karpenter makes nodes; Provisioner is from before its v1."""
-NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
+NOT_SIMULATED = ("ProvisioningRequest", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
@@ -33,7 +33,12 @@ _OF_GROUPS = ("AutoscalerFlags", "ConfigMap", "MachineGroup")
 
 def not_simulated(cluster: Cluster) -> tuple[str, ...]:
     """Return the kinds of objects of a cluster that count for autoscalers, and not here."""
-    return tuple([kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED])
+    kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
+    if not has_pools(cluster):  # cluster-autoscaler has buffers, too
+        kinds += sorted(
+            {f"{each.kind}.autoscaling.x-k8s.io" for each in cluster.others if each.kind == "CapacityBuffer"}
+        )
+    return tuple(kinds)
 
 
 class NewNodeSettings(Struct, frozen=True):

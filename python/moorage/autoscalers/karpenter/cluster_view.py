@@ -19,6 +19,7 @@ from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import (
     CSINode,
     DaemonSet,
+    Deployment,
     Namespace,
     Node,
     NodeClaim,
@@ -34,11 +35,13 @@ from moorage.kube import (
     StatefulSet,
     StorageClass,
 )
-from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
+from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, ProviderNodeClass
 from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.workload import PodTemplate
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
+from .capacity_buffers import buffer_of, buffer_pods
 from .claim import Reservations, TriedPod, reserved_instances
 from .claim_template import (
     ClaimTemplate,
@@ -77,6 +80,7 @@ _NAMES = attrgetter("metadata.namespace", "metadata.name")
 KINDS: tuple[type[Object], ...] = (
     *(NodePool, NodeClaim, Node, Pod, DaemonSet, Namespace, CSINode, Service, PodDisruptionBudget),
     *(PersistentVolume, PersistentVolumeClaim, StorageClass, ReplicaSet, ReplicationController, StatefulSet),
+    *(CapacityBuffer, PodTemplate, Deployment),
     *NODE_CLASSES,
 )
 """The kinds that a pass reads."""
@@ -98,6 +102,11 @@ class ClusterObjects:
 
     def by_key(self, kind: type[K]) -> dict[str, K]:
         return {each.key: each for each in self.list(kind)}
+
+    def find(self, kind: str, key: str) -> Object | None:
+        """An object of a kind that is read, if it is there."""
+        of_kind = next(struct for struct in KINDS if struct.__name__ == kind)
+        return next((each for each in self._by_kind[of_kind] if each.key == key), None)
 
     def node_classes(self) -> tuple[ProviderNodeClass, ...]:
         return tuple([each for kind in NODE_CLASSES for each in self.list(kind)])
@@ -284,7 +293,7 @@ class ClusterView:
 
     @cached_property
     def pending(self) -> list[Pod]:
-        """The pods that wait and that Karpenter takes up."""
+        """The pods that wait and that Karpenter takes up, and those that buffers stand for."""
         pods, chosen = [], self.situation.chosen
         for pod in self.pods_of.get("", ()):
             is_chosen = failed_to_schedule(pod) if chosen is None else pod.key in chosen
@@ -295,7 +304,28 @@ class ClusterView:
                 self.ignored[pod.key] = why
             else:
                 pods.append(pod)
-        return pods
+        return pods + self.buffers[0]
+
+    @cached_property
+    def buffers(self) -> tuple[list[Pod], dict[str, str]]:
+        """The pods that CapacityBuffers stand for, and why one stands for none, by its key."""
+        pods, empty = list[Pod](), dict[str, str]()
+        for buffer in self.objects.list(CapacityBuffer) * self.options.capacity_buffers:
+            try:
+                pods += buffer_pods(buffer, self.objects.find, self.situation.now)
+            except LookupError as error:
+                empty[buffer.key] = str(error)
+        return pods, empty
+
+    @cached_property
+    def buffered(self) -> frozenset[str]:
+        """Names of the nodes on which the last pass has found room that buffers keep free."""
+        if not (self.buffers[0] and self.pools):
+            return frozenset()
+        solver = self.solver([*self.pending, *self.moving(self.situation.now)], Removal())
+        return frozenset(
+            node.state.name for node in solver.nodes.hosts if any(buffer_of(each.pod) for each in node.pods)
+        )
 
     @cached_property
     def protected(self) -> set[str]:

@@ -245,6 +245,8 @@ class Emptiness(Method, frozen=True):
     def should_disrupt(self, candidates: Candidates, candidate: NodeCandidate) -> bool:
         if candidate.pool.spec.replicas is not None or not candidates.is_enabled(candidate):
             return False
+        if candidate.name in candidates.view.buffered:
+            return candidates.refuse(candidate, f'Node "{candidate.name}" has buffer pods')
         return candidate.is_empty and candidates.is_consolidatable(candidate)
 
     def compute_command(

@@ -35,8 +35,8 @@ class KarpenterOptions:
         The feature gate ReservedCapacity.
     spot_to_spot, terminate_first : bool
         The feature gates SpotToSpotConsolidation and TerminateFirstDrift.
-    node_repair : bool
-        The feature gate NodeRepair.
+    node_repair, capacity_buffers : bool
+        The feature gates NodeRepair and CapacityBuffer. Without Karpenter's Deployment buffers count.
     ignore_dra_requests : bool
         ``--ignore-dra-requests``: no node comes for pods with resource claims. Without it they are packed as
         if they had none: which types have which devices is not known.
@@ -60,6 +60,7 @@ class KarpenterOptions:
     spot_to_spot: bool = False
     terminate_first: bool = False
     node_repair: bool = False
+    capacity_buffers: bool = True
     ignore_dra_requests: bool = True
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     unavailable: tuple[Shortage, ...] = ()
@@ -113,6 +114,7 @@ def karpenter_flags(settings: KarpenterSettings | None) -> KarpenterOptions:
         spot_to_spot=gates.get("SpotToSpotConsolidation", usual.spot_to_spot),
         terminate_first=gates.get("TerminateFirstDrift", usual.terminate_first),
         node_repair=gates.get("NodeRepair", usual.node_repair),
+        capacity_buffers=gates.get("CapacityBuffer", False),
         ignore_dra_requests=_value(settings, "IGNORE_DRA_REQUESTS", usual.ignore_dra_requests),
         source=", ".join([f"flags of {_name(settings)}", *notes]),
     )

@@ -4,16 +4,19 @@ it has looked at their node classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
+from moorage.errors import number_of
+from moorage.grouped import grouped
 from moorage.kube import Condition, NodePool
 from moorage.kube.apiserver.decode import decode
-from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
+from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, ProviderNodeClass
 from moorage.store import ObjectClient
 
+from .capacity_buffers import buffer_of
 from .cluster_view import ClusterView, NoPoolsError, Removal
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
@@ -62,6 +65,21 @@ def _told(view: ClusterView, solver: Solver) -> Provisioning:
         view.templates[1],
         view.options.seed,
     )
+
+
+def room_kept(view: ClusterView) -> Iterator[str]:
+    """Yield for how many pods each CapacityBuffer keeps room, and why not for more."""
+    buffers, (pods, empty) = view.objects.list(CapacityBuffer), view.buffers
+    if buffers and not view.options.capacity_buffers:
+        yield "CapacityBuffers keep no room: the gate CapacityBuffer is off in Karpenter's Deployment"
+    for key, why in empty.items():
+        yield f"CapacityBuffer {key} keeps no room: {why}"
+    errors = provision(view).errors if pods else {}
+    for name, keys in grouped((buffer_of(pod), pod.key) for pod in pods).items():
+        missing = [key for key in keys if key in errors]
+        why = f", not for {len(missing)} more: {errors[missing[0]].text}" if missing else ""
+        room = number_of(len(keys) - len(missing), "pod", "pods")
+        yield f"CapacityBuffer {name} keeps room for {room}{why}"
 
 
 # ---- NodePools as Karpenter sees them once it has looked at their node classes -----------------------------

@@ -14,7 +14,6 @@ from moorage.errors import InputError, examples
 
 from .. import apiserver as server
 from ..admission.validate_object import validate
-from ..model.autoscaling import NodeClaim, NodePool
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, whole_number
 from ..model.node import Node
 from ..model.pod import Pod
@@ -22,6 +21,7 @@ from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
 from .refusals import Origin, label
+from .unknown_fields import KARPENTER
 
 T = TypeVar("T", bound=Object)
 
@@ -215,7 +215,7 @@ class Overlay:
         if stored is not None:
             self._values[first] = after
         validate(changed)
-        if isinstance(changed, NodePool | NodeClaim):
+        if f"{changed.api_version}/{changed.kind}" in KARPENTER:
             from .custom_schemas import check_custom  # few clusters have Karpenter
 
             check_custom(changed, old)

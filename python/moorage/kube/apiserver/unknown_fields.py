@@ -22,6 +22,7 @@ ANY, EVERY = "any", "every"
 """In place of a release: a field is known if any, or if every one, has it."""
 KARPENTER = (
     *("karpenter.sh/v1/NodeClaim", "karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha1/NodeOverlay"),
+    "autoscaling.x-k8s.io/v1beta1/CapacityBuffer",
     *("karpenter.k8s.aws/v1/EC2NodeClass", "karpenter.k8s.gcp/v1alpha1/GCENodeClass"),
     *("karpenter.azure.com/v1beta1/AKSNodeClass", "karpenter.azure.com/v1alpha2/AKSNodeClass"),
 )

@@ -371,5 +371,40 @@ class NodeOverlay(Object, frozen=True):
     spec: NodeOverlaySpec = NodeOverlaySpec()
 
 
-KARPENTER_KINDS: tuple[type[Object], ...] = (NodePool, NodeClaim, *NODE_CLASSES, NodeOverlay)
+class LocalObjectRef(Struct, frozen=True):
+    """A PodTemplate of the namespace."""
+
+    name: Annotated[str, required] = ""
+
+
+class ScalableRef(Struct, frozen=True):
+    """A workload of the namespace; without a group it is of apps."""
+
+    api_group: str = ""
+    kind: Annotated[str, required] = ""
+    name: Annotated[str, required] = ""
+
+
+class CapacityBufferSpec(Struct, frozen=True):
+    """Spec of a CapacityBuffer: how many pods of which template its room is for."""
+
+    pod_template_ref: LocalObjectRef | None = None
+    scalable_ref: ScalableRef | None = None
+    replicas: _Bound = None
+    percentage: _Bound = None
+    limits: Resources = {}
+
+
+class CapacityBuffer(Object, frozen=True):
+    """Room for pods that an autoscaler keeps free."""
+
+    kind: str = "CapacityBuffer"
+    api_version: str = "autoscaling.x-k8s.io/v1beta1"
+    spec: CapacityBufferSpec = CapacityBufferSpec()
+
+
+KARPENTER_KINDS: tuple[type[Object], ...] = (
+    *(NodePool, NodeClaim, NodeOverlay, CapacityBuffer),
+    *NODE_CLASSES,
+)
 """The kinds of this module that files are decoded to."""

@@ -55,6 +55,14 @@ class PodTemplateSpec(Struct, frozen=True):
     unread: str = field(default="", name="$unread")
 
 
+class PodTemplate(Object, frozen=True):
+    """A template by itself, which other objects name."""
+
+    kind: str = "PodTemplate"
+    api_version: str = "v1"
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
 class ServicePort(Struct, frozen=True):
     """A port of a service."""
 
@@ -434,7 +442,7 @@ class PriorityClass(Object, frozen=True):
 
 KINDS = (
     Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision, Job,
-    CronJob, PriorityClass,
+    CronJob, PriorityClass, PodTemplate,
 )  # fmt: skip
 """The kinds of this module that files are decoded to."""
 

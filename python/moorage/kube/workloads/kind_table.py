@@ -343,7 +343,7 @@ RULES: dict[str, KindRule] = {
             "VirtualMachineInstancetype.instancetype.kubevirt.io",
             "VirtualMachineClusterInstancetype.instancetype.kubevirt.io",
             *("KafkaTopic.kafka.strimzi.io", "SidecarSet.apps.kruise.io"),
-            *("ProvisioningRequest.autoscaling.x-k8s.io", "CapacityBuffer.autoscaling.x-k8s.io"),
+            "ProvisioningRequest.autoscaling.x-k8s.io",
             *("ServingRuntime.serving.kserve.io", "ClusterServingRuntime.serving.kserve.io"),
             *("ClusterServiceVersion.operators.coreos.com", "Instrumentation.opentelemetry.io"),
             *("ServiceMonitor.monitoring.coreos.com", "PodMonitor.monitoring.coreos.com"),

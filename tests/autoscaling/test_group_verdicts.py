@@ -12,10 +12,10 @@ from moorage.autoscalers import AutoscalerSettings, GroupSettings, NodeGroup
 from moorage.cli import main
 from tests.doors.autoscalers import Judge, checked_groups, group_removal_verdict
 
-from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
+from .test_groups_in_commands import CLUSTER, GROUPS, node
 from .test_provision import pod
 
-__all__ = ["in_the_repository"]
+pytestmark = pytest.mark.usefixtures("in_the_repository")
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"

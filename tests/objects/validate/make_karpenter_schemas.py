@@ -3,9 +3,9 @@
     python -m tests.objects.validate.make_karpenter_schemas CRD.yaml... > FILE
 
 FILE is python/moorage/kube/apiserver/karpenter_schemas.json; the definitions are karpenter.sh_*.yaml and
-autoscaling.x-k8s.io_capacitybuffers.yaml of pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0, and karpenter.k8s.aws_ec2nodeclasses.yaml there in
-the module github.com/aws/karpenter-provider-aws v1.15.0; and aksnodeclasses and gcenodeclasses of the charts
-in github.com/Azure/karpenter-provider-azure 352646f5 and
+autoscaling.x-k8s.io_capacitybuffers.yaml of pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0, and
+karpenter.k8s.aws_ec2nodeclasses.yaml there in the module github.com/aws/karpenter-provider-aws v1.15.0; and
+aksnodeclasses and gcenodeclasses of the charts in github.com/Azure/karpenter-provider-azure 352646f5 and
 github.com/cloudpilot-ai/karpenter-provider-gcp 417f047b. Descriptions are left out.
 """
 

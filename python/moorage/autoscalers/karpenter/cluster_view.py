@@ -38,10 +38,10 @@ from moorage.kube import (
 from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, ProviderNodeClass
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.workload import PodTemplate
+from moorage.kube.workloads.capacity_buffers import buffer_of, buffer_pods
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
-from .capacity_buffers import buffer_of, buffer_pods
 from .claim import Reservations, TriedPod, reserved_instances
 from .claim_template import (
     ClaimTemplate,

@@ -14,9 +14,9 @@ from moorage.grouped import grouped
 from moorage.kube import Condition, NodePool
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, ProviderNodeClass
+from moorage.kube.workloads.capacity_buffers import buffer_of
 from moorage.store import ObjectClient
 
-from .capacity_buffers import buffer_of
 from .cluster_view import ClusterView, NoPoolsError, Removal
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation

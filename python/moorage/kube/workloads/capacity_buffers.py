@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse
 from moorage._core.base.resources import pod_requests
-from moorage.kube import Deployment, Object, ObjectMeta, Pod, PodTemplateSpec, ReplicaSet, StatefulSet
-from moorage.kube.model.autoscaling import CapacityBuffer, ScalableRef
-from moorage.kube.model.workload import MAX_PODS, PodTemplate
+
+from ..model.autoscaling import CapacityBuffer, ScalableRef
+from ..model.meta import Object, ObjectMeta
+from ..model.pod import Pod
+from ..model.workload import MAX_PODS, Deployment, PodTemplate, PodTemplateSpec, ReplicaSet, StatefulSet
 
 Find = Callable[[str, str], Object | None]
 """An object of a kind and key, if it is there."""

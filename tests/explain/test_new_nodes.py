@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.explain.explain_world import World, random_pod, random_requests, random_world
-from tests.make import ZONE, container, node, pod
+from tests.make import ZONE, container, node, pod, written
 
+import moorage as mo
 from moorage.answers.explain import Explanation, HelpfulChange
 from moorage.kube import (
     DaemonSet,
@@ -102,3 +103,19 @@ def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:
     daemons = [daemon_set("d", asking("600m", node_selector=chosen))]
     found = World([one], (), daemons).scheduler().ask.explain(asks).changes
     assert "add-label" not in {each.kind for each in found}
+
+
+@pytest.mark.parametrize("hard", ["5", "9"])
+def test_a_node_is_added_for_a_pod_that_a_caller_gives(hard: str) -> None:
+    """The node is added, and the pod made, as a user would: a quota may refuse the pod."""
+    meta, cpus = {"name": "q", "namespace": "default"}, {"hard": {"requests.cpu": hard}}
+    quota = written("v1/ResourceQuota", meta, cpus, status=cpus | {"used": {"requests.cpu": "3"}})
+    sized = {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "9"}}
+    asks = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}
+    full = written("v1/Pod", {"name": "p", "namespace": "default"}, {"nodeName": "n"} | asks)
+    listed = [written("v1/Node", "n", status=sized), full]
+    one = mo.Scheduler(mo.load({"apiVersion": "v1", "kind": "List", "items": listed}, quota))
+    seen = one.ask.explain(written("v1/Pod", {"name": "given", "namespace": "default"}, asks))
+    offered = [change.text for change in seen.changes if change.kind == "add-node"]
+    assert offered == ["add a node like n (4 cpu, 16Gi memory)"] * (hard == "9")
+    assert len(one.client.list("Pod")[0]) == 1

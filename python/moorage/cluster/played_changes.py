@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import Pod
+from moorage.store import find_object
 
 from .changing_scheduler import ChangingScheduler
 from .helpful_changes import HelpfulChange, Kind, write
@@ -43,6 +44,10 @@ class PlayedChanges:
         pending = self._scheduler.pods.pending if self._has_others else {}
         return len(pending.keys() - {pod.key for pod in pods})
 
+    def sees_all(self, pods: Sequence[Pod]) -> bool:
+        """Whether a run tells what becomes of some pods: others that wait matter, or there are none."""
+        return self._has_others or not (self._scheduler.pods.pending.keys() - {pod.key for pod in pods})
+
     def may_run(self, times: int) -> bool:
         """Whether so many runs are worth their time."""
         self._left -= times * (len(self._scheduler.pods.pending) + 1)
@@ -59,7 +64,8 @@ class PlayedChanges:
             How many other pods of the controller have one before. Which pods there are then is not asked, as
             some may be made again.
         """
-        with_node = sum(pod.spec.node_name != "" for pod in self.pods_like(pods[0], *changes))
+        given = partial(_with_pod, pods[0])
+        with_node = sum(pod.spec.node_name != "" for pod in self.pods_like(pods[0], given, *changes))
         return min(len(pods), max(0, with_node - running))
 
     def pods_like(self, pod: Pod, *changes: Callable[[ChangingScheduler], object]) -> list[Pod]:
@@ -82,6 +88,12 @@ class PlayedChanges:
                     change(scheduler)
                 scheduler.run()
             return read(scheduler)
+
+
+def _with_pod(pod: Pod, scheduler: ChangingScheduler) -> None:
+    """Create a pod that a caller has given, and that the cluster does not have."""
+    if find_object(scheduler.client, Pod, pod.name, pod.namespace) is None:
+        scheduler.change.apply([pod])
 
 
 def make(change: HelpfulChange, owner: Any, scheduler: ChangingScheduler) -> None:

@@ -238,7 +238,10 @@ def as_played(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
     and a rollout ends old pods. New nodes are as many as are enough then."""
     played, waiting, number = probe.played, len(probe.waiting), change.values.get("nodes", 1)
     others = 0 if played is None else played.others(probe.alike)
-    if played is None or change.kind not in OF_NODES or not (others or number > 1):
+    if played is None or change.kind not in OF_NODES:
+        yield change
+        return
+    if not (others or number > 1 or (change.kind == Kind.NODE and played.sees_all(probe.alike))):
         yield change
         return
     goal, most = change.placed or 1, number + min(others, MOST_FOR_OTHERS)

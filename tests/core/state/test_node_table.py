@@ -48,6 +48,13 @@ def test_pods_have_no_default_request() -> None:
         ClusterState().table.nonzero["pods"]
 
 
+def test_resources_that_do_not_count_are_left_out() -> None:
+    one = ClusterState()
+    names = ["kubernetes.io/batch-cpu", "hugepages-2Mi", "attachable-volumes-csi", GPU]
+    one.set_node(node("a", **dict.fromkeys([*names, "gpu", "requests.example.com/gpu"], 3)))
+    assert one.table.resources == ["ephemeral-storage", *names]
+
+
 def test_raw_matrices_share_memory_until_a_growth() -> None:
     one = ClusterState()
     one.set_node(node("a", **{GPU: 2}))

@@ -153,3 +153,13 @@ def test_a_job_waits_without_workload_until_its_class_of_priority_comes() -> Non
     scheduler.change.apply([kind])
     scheduler.sync()
     assert running(scheduler) == ["a"]
+
+
+def test_cohorts_in_a_circle_without_other_queues_admit_nothing() -> None:
+    circle = [of_kueue("Cohort", name, {"parentName": parent}) for name, parent in ("ab", "ba")]
+    queue = of_kueue("ClusterQueue", "team", QUEUES[1]["spec"] | {"cohortName": "a"})
+    scheduler = mo.Scheduler(load([NODE, QUEUES[0], *circle, queue, QUEUES[2], job("a", 1)]))
+    assert running(scheduler) == []
+    queues = scheduler.ask.queues()
+    assert queues is not None
+    assert "cohort has a cycle" in queues.kueue.snapshot.queues["team"].inactive

@@ -289,7 +289,7 @@ class Kueue:
             node = self.snapshot.queues.get(obj.name)
         elif isinstance(obj, Cohort):
             node = self.snapshot.cohorts.get(obj.name)
-        return [] if node is None else self.snapshot.trees[node.root()]
+        return [] if node is None else self.snapshot.trees.get(node.root(), [])  # a cohort may have no queue
 
     def _changed(self, before: Object | None, after: Object | None, trees: list[Queue]) -> None:
         """Follow a change of an object other than a workload."""

@@ -378,6 +378,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
 def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
     from moorage.answers.findings.finding import told_facts
+    from moorage.kube import Node
     from moorage.kube.model.about_input import about_input
 
     from .nodes_output import write_node
@@ -386,7 +387,8 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     plan = scheduler.ask.drain_plan([name])
     print_notes(setup.warnings, setup.cluster, facts=facts)
     about = about_input(setup.cluster, [*facts, *setup.warnings])
-    write_node(output, scheduler.ask.node_room([name])[0], plan, about)
+    node = scheduler.client.get(Node, name)
+    write_node(output, node, scheduler.ask.node_room([name])[0], plan, about)
     return 0 if plan else 1
 
 

@@ -31,6 +31,7 @@ Column = tuple[str, Callable[[Any], Any]]
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.queues.queue_use import QueueUse
+    from moorage.kube import Node
     from moorage.kube.model.about_input import AboutInput
 
     from .printing import PageOf
@@ -68,8 +69,33 @@ def _page(title: str, lines: Sequence[str], tables: Iterable[PrintedTable], abou
     return answer_page(title, lines, None, titled), [about.release], about.warnings
 
 
-def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
-    """Print what is on a node, and what a drain would meet.
+def _about_node(node: Node, room: Room) -> Iterator[str]:
+    """Yield whether a node is ready, its version and age, what it is, and its price."""
+    if (ready := _is_ready(node)) is not None:
+        yield "Ready" if ready else "not Ready"
+    yield from ["cordoned"] if not room.schedulable else []
+    if version := node.status.node_info.kubelet_version:
+        yield f"kubelet {version}"
+    if created := _created(node):
+        yield f"created {created}"
+    yield " in ".join(filter(None, (room.type, room.zone)))
+    if room.price is not UNSET:
+        yield f"{_price(room, '.3f')} $/h"
+
+
+def _is_ready(node: Node) -> bool | None:
+    """Whether a node is ready; None where the input does not say it."""
+    return next((each.status == "True" for each in node.status.conditions if each.type == "Ready"), None)
+
+
+def _created(node: Node) -> str:
+    """Return when a node was created; "" where the input does not say it, so that it came with the clock."""
+    created = node.metadata.creation_timestamp or ""
+    return "" if created.startswith("1970-") else created
+
+
+def write_node(form: str, node: Node, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
+    """Print what a node is, what is on it, and what a drain would meet.
 
     Parameters
     ----------
@@ -90,7 +116,7 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
     lines = [f"node {room.name}: {pods} {', '.join(most)} and {last}"]
     lines.append(moved if plan else f"a drain is {plan.status}: {plan.obstacle()}")
-    lines += ["cordoned"] if not room.schedulable else []
+    lines += filter(None, [", ".join(filter(None, _about_node(node, room)))])
     lines += [f"taints: {', '.join(room.taints)}"] if room.taints else []
     holders = [
         (
@@ -105,7 +131,14 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     tables = [*blocked_nodes(plan), moves, held]
 
     changes = tuple([change.text for change in plan.changes])
-    document = NodeReport.from_object(plan, room=room, changes=changes)
+    of_node = {
+        "ready": next(
+            (each.status == "True" for each in node.status.conditions if each.type == "Ready"), None
+        ),
+        "kubelet_version": node.status.node_info.kubelet_version,
+        "created": _created(node),
+    }
+    document = NodeReport.from_object(plan, room=room, changes=changes, **of_node)
     page = partial(_page, f"Node {room.name}", lines, tables, about)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage.engine.framework import CycleState, NotFoundError, Status, StatusError
 from moorage.kube import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
+from moorage.saved_fields import SavedFields
 from moorage.store import ApiError, ObjectStore
 from tests.doors.engine import (
     DynamicResources,
@@ -40,8 +41,10 @@ OPTIONAL: Mapping[str, set[str]] = ANY_STEP | {"schedule": {"conditions", "failW
 KINDS = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 
 
-class RecordingClient:
+class RecordingClient(SavedFields):
     """Writes to a store, records the writes, and refuses one if it is told to."""
+
+    fields = ("generated",)
 
     def __init__(self, world: DraWorld) -> None:
         self.world = world

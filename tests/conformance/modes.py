@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage.errors import MoorageError
 from moorage.kube import Node, ObjectMeta, Pod
+from moorage.saved_fields import SavedFields
 from tests.doors.engine import schedule_one
 from tests.make import pod
 
@@ -53,10 +54,14 @@ class Undone:
         """Play verbs after so many steps, if it is their turn, and undo them."""
         if self.scheduler is None or steps % EVERY:
             return
+        clients = [engine.handle.client for engine in self.scheduler.engines.values()]
+        recorders = [(each, each.save()) for each in clients if isinstance(each, SavedFields)]
         if not self._random.randrange(FORKS):
             self._play(self.scheduler.fork())
         with self.scheduler.transaction():
             self._play(self.scheduler)
+        for each, saved in recorders:  # they number the claims of a scenario
+            each.undo(saved)
 
     def _play(self, one: Scheduler) -> None:
         for _ in range(self._random.randint(1, MOST)):

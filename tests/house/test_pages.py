@@ -163,8 +163,8 @@ def test_pages_are_in_plain_words() -> None:
 NAMES = {"ConfigMap", "KubeSchedulerConfiguration", "PersistentVolumeController"}
 NAMES |= {"NodeMetrics", "PodMetrics", "ValidatingWebhookConfiguration"}
 NAMES |= {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "Topology", "AdmissionCheck"}
-NAMES |= {"Workload", "WorkloadPriorityClass"}
-"""What Kubernetes, or Kueue, calls its own, and a class of moorage is called too."""
+NAMES |= {"Workload", "WorkloadPriorityClass", "CapacityBuffer", "PodTemplate"}
+"""What Kubernetes, Kueue or cluster-autoscaler calls its own, and a class of moorage is called too."""
 
 
 @cache

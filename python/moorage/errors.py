@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -35,12 +34,13 @@ class PluginError(MoorageError):
 
 def place_of(error: BaseException) -> str:
     """Return what a text adds about where a plugin has failed; "" where the error says it all."""
-    frames = traceback.extract_tb(error.__traceback__)
-    is_plain = isinstance(error, MoorageError) or not frames
-    if is_plain:
+    last = error.__traceback__
+    if isinstance(error, MoorageError) or last is None:
         return ""
-    file = frames[-1].filename.removeprefix(f"{os.getcwd()}{os.sep}")
-    return f" ({file}, line {frames[-1].lineno})"
+    while last.tb_next is not None:
+        last = last.tb_next
+    file = last.tb_frame.f_code.co_filename.removeprefix(f"{os.getcwd()}{os.sep}")
+    return f" ({file}, line {last.tb_lineno})"
 
 
 class ExtenderError(MoorageError):

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
+from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def names_at_first_use(
     package, file : str
         ``__name__`` and ``__file__`` of the package.
     """
-    stub = Path(file).with_suffix(".pyi").read_text()
-    homes = {name: module for module, name in _IMPORT.findall(stub)}
+    with open(f"{splitext(file)[0]}.pyi", encoding="utf-8") as stub:  # pathlib is a tenth of a help's time
+        imports = _IMPORT.findall(stub.read())
+    homes = {name: module for module, name in imports}
     public = [name for name, module in homes.items() if module != "."]
     room = vars(sys.modules[package])
 

@@ -127,6 +127,14 @@ def test_import_is_lazy() -> None:
     assert (result.stdout.split(), result.stderr) == (loaded, "")
 
 
+def test_a_help_loads_nothing_but_click() -> None:
+    others = "{'logging', 'msgspec', 'numpy', 'pathlib', 'traceback'}"
+    result = run(
+        f"import sys; from moorage.cli import main; main(['-h']); print(*{others} & {{*sys.modules}})"
+    )
+    assert (result.stdout.splitlines()[-1], result.stderr) == ("", "")
+
+
 def test_public_names_need_only_the_run_time_dependencies() -> None:
     base = ROOT / "python/moorage"
     modules = {

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib.util import find_spec
 
 from moorage.errors import missing
+
+MANY_OBJECTS = 300_000, 10, 10
+"""Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
+takes a tenth of a short command."""
 
 
 def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
@@ -24,6 +29,7 @@ def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
     int
         Exit code: 0 done; 1 ``check`` and ``explain`` answer no; 2 bad input; 130 interrupted.
     """
+    gc.set_threshold(*MANY_OBJECTS)  # before imports, which make most objects of a short command
     if arguments is None and sys.stdout is sys.__stdout__:
         keep_stdout()
     if find_spec("click") is None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from pathlib import PurePath
+from os.path import splitext
 from typing import TYPE_CHECKING
 
 import click
@@ -42,9 +41,6 @@ COMMANDS = {
 }
 """The commands and what ``--help`` says of them. Version and completion are here; each other one is in the
 module of its name, which is imported when the command runs."""
-MANY_OBJECTS = 100_000, 10, 10
-"""Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
-takes a tenth of a short command."""
 _MODULES = {
     "compare": "simulate",
     "mcp": "serve",
@@ -67,7 +63,6 @@ def run(
     held : mapping of str to PreparedInput, optional
         Objects by the name of the file that would have them, for a caller that has read them.
     """
-    gc.set_threshold(*MANY_OBJECTS)
     try:
         name = PLUGIN if as_plugin else "moorage"
         code = app.main(arguments, prog_name=name, standalone_mode=False, obj=held)
@@ -137,7 +132,7 @@ def _about_argument(error: click.UsageError, arguments: Sequence[str]) -> str:
     if extra is None or error.ctx is None or extra[1] not in arguments:
         return ""
     word, command, at = extra[1], error.ctx.command, [*arguments].index(extra[1])
-    is_file, is_repeated = bool(PurePath(word).suffix), False
+    is_file, is_repeated = bool(splitext(word)[1]), False
     for option in command.params:
         start = arguments[max(0, at - option.nargs - 1) : at]
         if isinstance(option, click.Option) and len(start) == option.nargs + 1 and start[0] in option.opts:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import accumulate, compress
 from shutil import get_terminal_size
 from threading import Event, Thread
@@ -15,10 +13,11 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import PluginError, number_of, place_of, printable
+from moorage.errors import number_of, printable
 from moorage.notes import FACT, WARNING, RoutineNote, with_notes
 
-_NOTES = "moorage.notes"
+NOTES = "moorage.notes"
+"""Of the context of a command: its notes."""
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
 """Of the context of a command: whether it has -q, or -v."""
 TOP = "moorage.top"
@@ -64,7 +63,7 @@ def print_message(kind: str, message: str) -> None:
 def note(kind: str, message: str) -> None:
     """Say something about an answer, in it or below it; in a command that has none, as those that serve, at
     once."""
-    notes = _meta().get(_NOTES)
+    notes = _meta().get(NOTES)
     if notes is None:
         print_message(kind, message)
     else:
@@ -80,7 +79,7 @@ def print_warnings(warnings: Iterable[str]) -> None:
 def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of the command's answer with the notes that may change it, which are not said below it
     any more."""
-    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    notes: list[CommandNote] = _meta().get(NOTES, [])
     own = [each for kind in (WARNING, NOT_ASKED, FACT) for each in notes if each.kind == kind]
     own = [*dict.fromkeys(each for each in own if not each.folds)]
     width = sys.maxsize if _meta().get(VERBOSE) else terminal_width()
@@ -125,57 +124,15 @@ def most_rows(form: str) -> int | None:
 
 def basis_of_answer() -> list[str]:
     """Return what the command's answer rests on, in a few words each."""
-    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    notes: list[CommandNote] = _meta().get(NOTES, [])
     return [text for kind, text in notes if kind == BASIS]
 
 
 def ranked(texts: Iterable[str]) -> list[str]:
     """Return notes that a document has as plain texts with the ranks that the command gives them."""
-    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    notes: list[CommandNote] = _meta().get(NOTES, [])
     known = {each.text: each.text for each in notes}
     return [known.get(text, text) for text in texts]
-
-
-_OF_PLUGINS = "moorage.framework"
-
-
-class _PluginFailures(logging.Handler):
-    """Makes a note of what is logged about the failures of plugins."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info and record.exc_info[1]
-        note(WARNING, record.getMessage() + (place_of(error) if error else ""))
-
-
-@contextmanager
-def notes_below() -> Iterator[None]:
-    """Print the notes of a command that its answer has not, after it has ended: on a terminal the number of
-    those that are the same at every command."""
-    meta = _meta()
-    notes: list[CommandNote] = []
-    meta[_NOTES] = notes
-    logger, failures = logging.getLogger(_OF_PLUGINS), _PluginFailures()
-    logger.addHandler(failures)
-    logger.propagate = False
-    try:
-        yield
-    except PluginError:  # it says what the notes would
-        notes.clear()
-        raise
-    finally:
-        logger.removeHandler(failures)
-        logger.propagate = True
-        del meta[_NOTES]
-        shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
-        below = [] if meta.get(QUIET) else [message for message in notes if message.kind != BASIS]
-        for message in below:
-            if shows_all or not message.folds:
-                print_message(*message)
-        number = sum(message.folds and bool(message.kind) for message in below)
-        if number and not shows_all:
-            notes_are, pronoun = ("note is", "it") if number == 1 else ("notes are", "them")
-            same = f"{number} {notes_are} the same at every command with this input"
-            print(f"{same}; -v shows {pronoun}", file=sys.stderr)
 
 
 def _meta() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from moorage.errors import first_of, nearest
 
-from ..messages import QUIET, REFUSED, ROWS, TOP, VERBOSE, notes_below
+from ..messages import QUIET, REFUSED, ROWS, TOP, VERBOSE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -195,7 +195,9 @@ class AnsweringCommand(GroupedCommand):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command`."""
-        with notes_below():
+        from ..notes_below import notes_below  # with logging, which a help does not need
+
+        with notes_below(ctx.meta):
             code = super().invoke(ctx)
             return code or int(REFUSED in ctx.meta)
 

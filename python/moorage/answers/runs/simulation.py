@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from moorage.autoscalers.karpenter.short_refusals import short_refusal
 from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
 from moorage.cluster.node_changes import stays
@@ -184,7 +183,11 @@ class PodOutcome(NamedTuple):
         """The reason without what preemption adds, and without what pools repeat; with the command that gets
         what a refusal misses."""
         if self.failure is None or self.refusal:
-            return with_hint(self.reason) if self.status == REFUSED else short_refusal(self.reason)
+            if self.status == REFUSED:
+                return with_hint(self.reason)
+            from moorage.autoscalers.karpenter.short_refusals import short_refusal  # few clusters have pools
+
+            return short_refusal(self.reason)
         return self.failure.search_message
 
 

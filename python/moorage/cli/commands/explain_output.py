@@ -50,6 +50,8 @@ SITUATION_TEXTS = {
     AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
 }
 STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
+LONG = 80
+"""From how many characters on a text that stands in a row above is not repeated."""
 FACTS, NAMES = 3, 2
 """Maximum number of facts shown per group of nodes, and of the pods that one names."""
 
@@ -340,28 +342,33 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
 
 def _groups(caption: str, heading: str, groups: Sequence[AlikeNodes], limit: int | None) -> Iterator[Block]:
     """Yield what keeps the pod off the domains with the fewest pods; and what rejects nodes, a row for those
-    of which it says the same."""
-    nodes = dict[str, list[str]]()
+    of which it says the same. What a row above says at length is not said again."""
+    nodes = dict[tuple[str, ...], list[str]]()
     for group in groups:
-        nodes.setdefault(_reasons(group), []).extend(group.nodes)
+        nodes.setdefault(tuple(_reasons(group)), []).extend(group.nodes)
     names = "EXAMPLE" if limit else "NAMES"
-    rows = [(len(alike), ", ".join(alike[: 1 if limit else None]), why) for why, alike in nodes.items()]
+    rows, said = list[tuple[int, str, str]](), dict[str, str]()
+    for reasons, alike in nodes.items():
+        texts = [
+            why if first == alike[0] or len(why) < LONG else f"{why.partition(':')[0]}: as on {first}"
+            for why in reasons
+            for first in [said.setdefault(why, alike[0])]
+        ]
+        rows.append((len(alike), ", ".join(alike[: 1 if limit else None]), "; ".join(texts)))
     if fewest := {*filter(None, (fewest_note(fact.facts()) for group in groups for fact in group.evidence))}:
         yield [*sorted(fewest), ""]
     yield CaptionedTable(caption, ("NODES", names, heading), rows)
 
 
-def _reasons(group: AlikeNodes) -> str:
-    """Return what each filter compared, or its reasons where that is not known."""
-    texts = []
+def _reasons(group: AlikeNodes) -> Iterator[str]:
+    """Yield what each filter compared, or its reasons where that is not known."""
     for status in group.verdicts:
         facts = (fact for fact in group.evidence if fact.plugin in status.plugin.split())
         alike = grouped((_tail(fact) or id(fact), fact) for fact in facts)
         parts = [*starmap(partial(_facts, len(group.nodes)), alike.values())] or [*status.reasons]
         if len(parts) > FACTS + 1:
             parts[FACTS:] = [f"and {len(parts) - FACTS} others"]
-        texts.append(f"{status.plugin}: {'; '.join(parts)}")
-    return "; ".join(texts)
+        yield f"{status.plugin}: {'; '.join(parts)}"
 
 
 def _tail(fact: Evidence) -> str:

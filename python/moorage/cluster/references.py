@@ -274,6 +274,10 @@ def workloads_named(
         namespace, _, selector = rest.partition(",")
     elif target == "*" or is_selector:
         selector = "" if target == "*" else target
+    elif "*" in target:
+        place = kind if isinstance(_kind_of([kind, rest]), InputError) else "NAME"
+        means = f"namespace/{place} means all workloads in a namespace, and * all there are"
+        raise InputError(f'workloads have names and no patterns: "{shorten(target, 80)}"; {means}')
     else:
         return [object_named(client, target, kinds, lacks, namespace)]
     every = [obj for each in kinds for obj in select_objects(client, each, namespace, selector)]

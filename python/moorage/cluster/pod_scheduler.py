@@ -7,7 +7,6 @@ answers, and the rooms between the two need what places pods.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,8 +67,6 @@ class PodScheduler:
     Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
     """
 
-    _advanced = -math.inf  # what the clock has shown at the last call of `advance`
-
     def __init__(
         self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
     ) -> None:
@@ -104,6 +101,7 @@ class PodScheduler:
             self.informers, self.handle, self.engines = context.informers, context.handle, context.engines
             self.queue, self.pods, self.bindings = context.queue, context.pods, context.bindings
             self.volumes, self.metrics = volumes, context.metrics
+            self._advanced = self.cache.clock()  # what it has shown at the last call of `advance`
             engine = context.rotation.engines[0]
             self.profile, self.plan, self.placer = engine.profile, engine.plan, engine.placer
             if store is not None:
@@ -567,7 +565,8 @@ class PodScheduler:
         Raises
         ------
         ValueError
-            The time is past: before the clock's time at the last call, or when a pod began to wait.
+            The time is past: before the clock's time at the last call, or at first when the scheduler was
+            made, or when a pod began to wait.
         """
         loop, shown = Loop(self.context), self.cache.clock()
         began = (each.waiting.began for each in self.bindings.waiting.values() if each.waiting is not None)

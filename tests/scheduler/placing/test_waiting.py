@@ -84,6 +84,8 @@ def test_time_does_not_go_back() -> None:
     """A number of seconds to wait is a time before the pod began to wait."""
     clock = Clock(100)
     one, _ = gang(clock, pods=1)
+    with pytest.raises(ValueError, match="has shown 100 s already, so 5 s is past"):
+        one.advance(5)  # before any pod waits, and at the first call
     one.run()
     for past in (10, -5, 99.9):
         with pytest.raises(

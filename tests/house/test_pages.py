@@ -20,7 +20,7 @@ PAGES = ["ARCHITECTURE.md", "README.md", *(name(path) for path in files(".md", u
 CODE = (".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".toml")
 FILE = re.compile(r"[\w./]*\w\.(?:py|pyx|pxd|c|h|toml|md|yaml)|[\w./]*\w/")
 # What is named as upstream's, or as a form and not as a name.
-OTHERS = {"plugins/NAME.py", "moorage/plugin.h"}
+OTHERS = {"plugins/NAME.py", "moorage/plugin.h", "--enable-graceful-degradation"}
 
 
 @cache
@@ -48,7 +48,9 @@ def prose(page: str) -> str:
 
 def unknown(span: str) -> list[str]:
     """What a text in backticks names and nobody has: a file or folder, or a name of the code."""
-    if FILE.fullmatch(span) and span not in OTHERS:
+    if span in OTHERS:
+        return []
+    if FILE.fullmatch(span):
         return [] if any(path.endswith(f"/{span}") for path in paths()) else [span]
     names = re.findall(r"[A-Za-z_]\w{2,}", re.sub(r"(?<!\w)\.?[\w.]*/[\w./]*", "", span))
     return [one for one in names if one not in words()]

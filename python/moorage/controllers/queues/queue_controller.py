@@ -3,7 +3,7 @@ them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -279,6 +279,8 @@ class QueueController(SavedFields):
                 kueue.finish(key)
         elif not keys and maker.queue_of(job):
             self._enter(job, maker)
+        elif not keys and (waiting := self._suspended.get(job.metadata.uid)) is not None and waiting.is_held:
+            self._make(waiting, {})  # as Kueue's configuration leaves its kind alone
         elif isinstance(job, Job):
             for key in keys:
                 self._update(job, kueue.workloads[key], maker)
@@ -431,21 +433,23 @@ class QueueController(SavedFields):
 
     def _expand(self, workload: QueuedWorkload, waiting: Suspended, is_running: bool) -> None:
         """Make what an operator makes of a workload of another project, or delete it."""
-        held = {pods.name: self._additions(pods) for pods in workload.holds or ()}
+        if is_running:
+            self._make(waiting, {pods.name: self._additions(pods) for pods in workload.holds or ()})
+            return
         for obj in waiting.objects:
-            if is_running:
-                additions = held[_pod_set_of(obj, waiting, [*held])] if held else PodAdditions({}, ())
-                self._create(with_additions(obj, additions))
-            elif (current := find_object(self._client, type(obj), obj.name, obj.namespace)) is not None:
+            if (current := find_object(self._client, type(obj), obj.name, obj.namespace)) is not None:
                 self._control.delete(current)
 
-    def _create(self, obj: Object) -> None:
+    def _make(self, waiting: Suspended, held: Mapping[str, PodAdditions]) -> None:
+        """Make what a workload of another project makes when it runs, with what its sets of pods hold."""
         classes = priority_classes(self._client.list(PriorityClass)[0])
-        obj = default_object(obj, classes, Names(), admitted=True)
-        if isinstance(obj, Pod):
-            self._control.create(obj, obj)
-        else:
-            self._control.write(None, obj)
+        for obj in waiting.objects:
+            additions = held[_pod_set_of(obj, waiting, [*held])] if held else PodAdditions({}, ())
+            new = default_object(with_additions(obj, additions), classes, Names(), admitted=True)
+            if isinstance(new, Pod):
+                self._control.create(new, new)
+            else:
+                self._control.write(None, new)
 
     def _write(self, old: Object, new: Object) -> None:
         try:

@@ -262,6 +262,8 @@ class Suspended(NamedTuple):
         Why that does not follow from it, as a clause; "" if it does.
     source : CustomObject, optional
         Itself, with a UID.
+    is_held : bool
+        Whether it is new, and suspended by Kueue's webhook alone.
     """
 
     full_kind: str
@@ -271,6 +273,7 @@ class Suspended(NamedTuple):
     objects: tuple[Object, ...]
     why: str = ""
     source: CustomObject | None = None
+    is_held: bool = False
 
     @property
     def key(self) -> str:

@@ -32,6 +32,8 @@ KUEUE = "kueue.x-k8s.io"
 """The API group of Kueue."""
 QUEUE = f"{KUEUE}/queue-name"
 """The label by which a job names its queue."""
+DEFAULT_QUEUE = "default"
+"""The queue of jobs of its namespace that name none."""
 MIN_PARALLELISM = f"{KUEUE}/job-min-parallelism"
 """The annotation of a Job with the fewest pods that it may be admitted with."""
 MAX_PODS = 2_000_000

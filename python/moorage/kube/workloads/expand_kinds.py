@@ -19,7 +19,14 @@ from ..model.cluster import UNKNOWN, LeftOut, Suspended
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import MAX_PODS, QUEUE, CustomObject, Job, is_of_kueue
+from ..model.workload import (
+    DEFAULT_QUEUE,
+    MAX_PODS,
+    QUEUE,
+    CustomObject,
+    Job,
+    is_of_kueue,
+)
 from .custom_objects import (
     counted,
     digest_of,
@@ -32,13 +39,14 @@ from .custom_objects import (
     select,
 )
 from .kind_rules import NOT_SIMULATED, Group, KindRule, Values, map_of
-from .kind_table import rule_of
+from .kind_table import PAST_QUEUES, QUEUED, rule_of
 from .ownership import Owners, controller_reference, is_active, stable_uid
 
 _EXAMPLES = 5
 _LEFT_OUT = "Not simulated, so their pods are left out"
 NOT_KNOWN = "as moorage does not know whether these kinds make pods"
 SUSPENDED = "because they are suspended (spec.suspend: false counts them)"
+_PAST_QUEUES = "Not held by their queues of Kueue, and without quota"
 _NO_PODS = "because they ask for no pods here"
 _READY = "because their status says that their replicas are ready"
 
@@ -152,7 +160,11 @@ def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended], has_que
 
 def has_queues(objects: Iterable[Object]) -> bool:
     """Whether there is a queue of Kueue that jobs can name."""
-    return any(obj.kind == "LocalQueue" and is_of_kueue(obj) for obj in objects)
+    return any(map(_is_queue, objects))
+
+
+def _is_queue(obj: Object) -> bool:
+    return obj.kind == "LocalQueue" and is_of_kueue(obj)
 
 
 class _Expansion:
@@ -171,10 +183,18 @@ class _Expansion:
         self._expanded = Expanded.empty()
         self._read: dict[tuple[str, str, str], bytes] = {}
         self._notes: defaultdict[str, list[str]] = defaultdict(list)
+        self._has_queues = False
+        self._defaults: set[str] = set()
+        """Namespaces with a queue for jobs that name none."""
+        self._past_queues: list[str] = []
 
     def read(self, objects: Iterable[Object]) -> None:
-        """Remember the objects that others refer to; one without a namespace is found by its name alone."""
+        """Remember the queues, and the objects that others refer to; one without a namespace is found by its
+        name alone."""
         for obj in objects:
+            if _is_queue(obj):
+                self._has_queues = True
+                self._defaults |= {self._namespace_of(obj)} if obj.name == DEFAULT_QUEUE else set()
             if isinstance(obj, CustomObject) and obj.document and _makes_none(obj):
                 for namespace in {self._namespace_of(obj), ""}:
                     self._read[obj.full_kind, namespace, obj.name] = obj.document
@@ -191,6 +211,9 @@ class _Expansion:
             names = [_left_out_text(kind) for kind in self._expanded.left_out if kind.is_known == makes_some]
             if names:
                 self._expanded.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
+        if self._past_queues:
+            past = examples(list(map(shorten, self._past_queues)), _EXAMPLES)
+            self._expanded.notes.append(f"{_PAST_QUEUES}: {past}.")
         return self._expanded
 
     def _note(self, why: str, obj: Object, more: str = "") -> None:
@@ -237,37 +260,69 @@ class _Expansion:
         key = group, obj.kind, self._namespace_of(obj), obj.name
         self._expanded.left_out.append(LeftOut(*key, replicas, why, obj.digest))
 
+    def _queue_of_new(self, obj: CustomObject) -> str:
+        """Return the queue in which Kueue's webhook lets a new object wait; note one that passes it here."""
+        meta, namespace = obj.metadata, self._namespace_of(obj)
+        default = DEFAULT_QUEUE if namespace in self._defaults else ""
+        queue = meta.labels.get(QUEUE, "") or default
+        is_new = not (meta.uid or meta.resource_version or meta.controller())
+        if not (queue and is_new and self._has_queues) or self._owners.nearest(self._owners.identity(obj)):
+            return ""
+        if obj.full_kind in PAST_QUEUES:
+            self._past_queues.append(f"{obj.kind} {namespace}/{obj.name}")
+        return queue if obj.full_kind in QUEUED else ""
+
     def _known(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
+        if rule.is_batch and is_over(value):
+            return
+        queue = self._queue_of_new(obj)
         if rule.suspend and first(value, rule.suspend) is True:
-            self._suspend(obj, value, rule, at)
+            try:
+                inner, why = self._apart(obj, value, rule, at), ""
+            except InputError as error:  # an operator may refuse what it has when it runs
+                inner, why = Expanded.empty(), str(error)
+            self._suspend(obj, inner, why)
+        elif queue and not (inner := self._apart(obj, value, rule, at)).left_out:
+            self._suspend(obj, inner, queue=queue)
         else:
             self._run(obj, value, rule, at)
 
-    def _suspend(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
-        """Note what a suspended object makes when it runs; an operator may refuse what it has then."""
-        outer, self._expanded, why = self._expanded, Expanded.empty(), ""
+    def _apart(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> Expanded:
+        """Return what an object makes when it runs."""
+        outer, self._expanded = self._expanded, Expanded.empty()
         try:
             self._run(obj, value, rule, at)
-        except InputError as error:
-            why = str(error)
-        inner_result, self._expanded = self._expanded, outer
-        for kind in inner_result.left_out:
+            return self._expanded
+        finally:
+            self._expanded = outer
+
+    def _suspend(self, obj: CustomObject, inner: Expanded, why: str = "", queue: str = "") -> None:
+        """Note what a suspended object makes when it runs, or one that a queue holds."""
+        for kind in inner.left_out:
             is_known = kind.why == NOT_SIMULATED
             why = f"{kind.full_kind} is a kind {kind.why}" if is_known else f"a kind {kind.why}"
-        objects = [*inner_result.objects]
-        for inner in inner_result.suspended:
-            objects += inner.objects
-        name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
+        objects = [*inner.objects]
+        for each in inner.suspended:
+            objects += each.objects
+        name = self._namespace_of(obj), obj.name
         uid = obj.metadata.uid or stable_uid(obj.kind, *name)
         source = replace(obj, metadata=replace(obj.metadata, namespace=name[0], uid=uid))
-        outer.suspended.append(
-            Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why, source)
+        self._expanded.suspended.append(
+            Suspended(
+                obj.full_kind,
+                *name,
+                queue or obj.metadata.labels.get(QUEUE, ""),
+                () if why else tuple(objects),
+                why,
+                source,
+                is_held=bool(queue),
+            )
         )
 
     def _run(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Make the pods of an object that is not suspended."""
         name = self._owners.identity(obj)
-        if (rule.is_batch and is_over(value)) or any(map(_makes_pods, self._owners.nearest(name))):
+        if any(map(_makes_pods, self._owners.nearest(name))):
             return  # what a child makes is left to the child
         if rule.objects:
             self._inner_objects(obj, value, rule.objects, at)

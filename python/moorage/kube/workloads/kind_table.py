@@ -353,6 +353,21 @@ RULES: dict[str, KindRule] = {
     ),
 }
 
+QUEUED = frozenset(
+    {
+        *("JobSet.jobset.x-k8s.io", "RayCluster.ray.io", "RayJob.ray.io"),
+        *("PyTorchJob.kubeflow.org", "TFJob.kubeflow.org", "XGBoostJob.kubeflow.org"),
+        *("PaddleJob.kubeflow.org", "JAXJob.kubeflow.org", "MPIJob.kubeflow.org"),
+    }
+)
+"""The kinds of other projects that go through queues of Kueue."""
+PAST_QUEUES = frozenset(
+    {
+        *("RayService.ray.io", "TrainJob.trainer.kubeflow.org"),
+        *("SparkApplication.sparkoperator.k8s.io", "AppWrapper.workload.codeflare.dev"),
+    }
+)
+"""Those that Kueue holds in its queues as well, which is not simulated."""
 MACHINES = frozenset(
     {
         *("Machine", "MachineClass", "MachineSet", "MachineDeployment", "MachinePool", "MachineTemplate"),

@@ -20,6 +20,7 @@ from moorage.kube.model.kueue import (
 from moorage.kube.model.meta import Object, ObjectMeta, OwnerReference, whole_number
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import (
+    DEFAULT_QUEUE,
     KUEUE,
     QUEUE,
     CustomObject,
@@ -31,15 +32,15 @@ from moorage.kube.model.workload import (
     full_kind,
 )
 from moorage.kube.read.object_defaults import priority_classes
+from moorage.kube.workloads.kind_table import QUEUED
 
 from ..workloads import JOB_UID
-from .pod_sets import KINDS, of_groups, of_job, of_values, pod_set
+from .pod_sets import of_groups, of_job, of_values, pod_set
 
 _PRIORITY = f"{KUEUE}/priority-class"
 POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
-_DEFAULT = "default"
 _LONGEST = 253 - 6
-_MANAGED = KINDS | {
+_MANAGED = QUEUED | {
     "Job.batch",
     "Deployment.apps",
     "StatefulSet.apps",
@@ -72,7 +73,7 @@ class JobWorkloads:
         for obj in objects:
             if isinstance(obj, WorkloadPriorityClass):
                 self._classes[obj.name] = obj.value
-            elif isinstance(obj, LocalQueue) and obj.name == _DEFAULT:
+            elif isinstance(obj, LocalQueue) and obj.name == DEFAULT_QUEUE:
                 self._defaults.add(obj.namespace)
             elif isinstance(obj, Workload):
                 self._owners |= {owner.uid for owner in obj.metadata.owner_references if owner.uid}
@@ -124,7 +125,7 @@ class JobWorkloads:
         named = obj.metadata.labels.get(QUEUE, "")
         if named or full_kind(obj.kind, obj.api_version) not in _MANAGED or _is_controlled(obj):
             return named
-        return _DEFAULT if (obj.namespace or "default") in self._defaults else ""
+        return DEFAULT_QUEUE if (obj.namespace or "default") in self._defaults else ""
 
     def _workload(self, obj: Object, pod_sets: list[PodSet], suffix: str) -> Workload:
         ref, priority = self._priority(obj, pod_sets)
@@ -197,7 +198,7 @@ def _sets_of(obj: Object) -> Iterator[list[PodSet]]:
     elif isinstance(obj, LeaderWorkerSet):
         groups = 1 if obj.spec.replicas is None else obj.spec.replicas
         yield from [of_groups(obj)] * groups
-    elif isinstance(obj, CustomObject) and obj.full_kind in KINDS:
+    elif isinstance(obj, CustomObject) and obj.full_kind in QUEUED:
         yield of_values(msgspec.json.decode(obj.document))
 
 

@@ -25,13 +25,6 @@ _TRAINING = {
     "MPIJob": ("mpiReplicaSpecs", ("Launcher", "Worker")),
 }
 """Where the kinds of kubeflow have their templates, and in which order Kueue takes them."""
-KINDS = {
-    "JobSet.jobset.x-k8s.io",
-    "RayCluster.ray.io",
-    "RayJob.ray.io",
-    *(f"{kind}.kubeflow.org" for kind in _TRAINING),
-}
-"""The kinds of other projects that are read here."""
 _SUBMITTER = {
     "name": "ray-job-submitter",
     "resources": {
@@ -109,7 +102,7 @@ def of_values(value: Values) -> list[PodSet]:
     Parameters
     ----------
     value : dict
-        An object of one of `KINDS` as a JSON value.
+        An object of one of `QUEUED` as a JSON value.
 
     Raises
     ------

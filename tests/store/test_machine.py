@@ -370,6 +370,9 @@ class StoreMachine(RuleBasedStateMachine):
             objects, version = self.store.list(kind)
             held = sorted((key, obj) for (struct, key), obj in self.twin.items() if struct is kind)
             assert (objects, version) == ([obj for _, obj in held], str(self.version))
+        for namespace in "xy":
+            own = [obj for obj in self.store.list(Pod)[0] if obj.namespace == namespace]
+            assert self.store.list(Pod, namespace)[0] == own
 
     def teardown(self) -> None:
         for copy, state in getattr(self, "clones", []):

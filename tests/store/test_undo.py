@@ -137,6 +137,16 @@ def test_reverse_events_hold_the_states_of_before() -> None:
     assert (second.type, second.object, second.old) == ("MODIFIED", a, changed)
 
 
+def test_a_namespace_has_again_what_an_undo_gives_back() -> None:
+    store = filled()
+    before, mark = store.list(Pod, "default"), store.save()
+    for name in "ab":
+        store.delete(Pod, name, "default")
+        store.list(Pod, "default")
+    store.undo(mark)
+    assert store.list(Pod, "default") == before
+
+
 def test_a_watch_that_has_not_begun_begins_after_the_undo() -> None:
     store = filled()
     mark = store.save()

@@ -134,9 +134,9 @@ class ObjectTable(Generic[T]):
         self._know(event)
         self.free(1)
 
-    def _know(self, event: WatchEvent[T]) -> None:
-        """Keep the key of a new object."""
-        if self._keys and event.type == "ADDED":
+    def _know(self, event: WatchEvent[T], makes: EventType = "ADDED") -> None:
+        """Keep the key of an object that an event of a type makes."""
+        if self._keys and event.type == makes:
             key = event.object.key
             self._keys.setdefault(key.partition("/")[0], set()).add(key)
 
@@ -330,6 +330,8 @@ class ObjectTable(Generic[T]):
         undone = self._events[index:]
         for watch in self.watches:
             watch.rewind(self._freed + index, undone, str(version))
+        for event in undone:  # `select` may have dropped the keys of what is back
+            self._know(event, "DELETED")
         self.objects.take_back(undone)
         del self._events[index:]  # last: while they are there, all this can be repeated
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -100,15 +100,17 @@ _OF_MANY = {
 """Structs that objects of other projects have, too; their own structs have the names of their classes."""
 
 
-def held_structs(
-    struct: type[Struct], name: str
-) -> Iterator[tuple[FieldInfo, list[type[Struct]], list[str]]]:
-    """Yield the fields of a struct that Kubernetes calls by a name, with the structs in each, and their
+@cache
+def held_structs(struct: type[Struct], name: str) -> list[tuple[FieldInfo, list[type[Struct]], list[str]]]:
+    """Return the fields of a struct that Kubernetes calls by a name, with the structs in each, and their
     names."""
     known = fields_of(name) if "." in name else {}
+    infos = []
     for field in fields(struct):
         held, inner = _structs(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
-        yield field, held, [_OF_MANY.get(part.__name__) or inner or part.__name__ for part in held]
+        names_of_held = [_OF_MANY.get(part.__name__) or inner or part.__name__ for part in held]
+        infos.append((field, held, names_of_held))
+    return infos
 
 
 def _structs(type_: Any) -> list[type[Struct]]:

@@ -1,20 +1,20 @@
-"""The configuration of Kueue, as its ConfigMap has it (v0.17, apis/config: v1beta1 and v1beta2)."""
+"""What Kueue's configuration sets, and what of it is not simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from moorage.errors import InputError, located
-from moorage.kube.model.autoscaling import KUEUE_KEY, ConfigMap
-from moorage.kube.read.documents import read_first
+from moorage.kube.model.autoscaling import ConfigMap
+from moorage.kube.model.meta import LabelSelector
+from moorage.kube.read.kueue_configuration import ReadConfiguration, read_kueue_configuration
 from moorage.kube.workloads.kind_rules import map_of
 
 from .settings import GATES, Settings
 
 _ALONE = (
     *("manageJobsWithoutQueueName", "admissionFairSharing", "multiKueue", "objectRetentionPolicies"),
-    *("managedJobsNamespaceSelector", "quotaCheckStrategy"),
+    "quotaCheckStrategy",
 )
 """Fields that decide about workloads, and are not simulated; others are about how Kueue runs."""
 _SYSTEM = {"kube-system", "kueue-system"}
@@ -34,48 +34,43 @@ class Configuration(NamedTuple):
 
 
 def read_configuration(source: ConfigMap) -> Configuration:
-    """Read Kueue's configuration.
-
-    Raises
-    ------
-    InputError
-        It is no YAML, or a field has a wrong value.
-    """
-    with located(source=f"configmap {source.key}", path=f"data[{KUEUE_KEY}]"):
-        value = read_first(source.data[KUEUE_KEY], "")[0]
-        if not isinstance(value, dict):
-            raise InputError("no configuration of Kueue: give an object with apiVersion and kind")
-        gates = {name: is_on for name, is_on in map_of(value, "featureGates").items() if name in GATES}
-        sharing, is_old = value.get("fairSharing"), str(value.get("apiVersion")).endswith("v1beta1")
-        is_shared = isinstance(sharing, dict) and (not is_old or sharing.get("enable") is True)
-        strategies = map_of(value, "fairSharing").get("preemptionStrategies") or ()
-        strategy = map_of(value, "waitForPodsReady", "requeuingStrategy")
-        frameworks = map_of(value, "integrations").get("frameworks")
-        settings = Settings(
-            fair_sharing=tuple(map(str, strategies)) if is_shared else None,
-            requeuing_timestamp=str(strategy.get("timestamp") or "Eviction"),
-            gates=gates,
-            frameworks=None if frameworks is None else frozenset(map(str, frameworks)),
-            excluded=tuple(map(str, map_of(value, "resources").get("excludeResourcePrefixes") or ())),
-        )
-        return Configuration(settings, tuple(_ignored(value, is_old)))
+    """Read Kueue's configuration; raises InputError as `read_kueue_configuration` does."""
+    read = read_kueue_configuration(source)
+    fields = read.fields
+    is_old = fields.api_version.endswith("v1beta1")
+    sharing, waits = fields.fair_sharing, fields.wait_for_pods_ready
+    strategies = None if sharing is None or (is_old and not sharing.enable) else sharing.preemption_strategies
+    frameworks = fields.integrations.frameworks
+    settings = Settings(
+        fair_sharing=strategies,
+        requeuing_timestamp=(waits and waits.requeuing_strategy.timestamp) or "Eviction",
+        gates={name: is_on for name, is_on in fields.feature_gates.items() if name in GATES},
+        frameworks=None if frameworks is None else frozenset(frameworks),
+        excluded=fields.resources.exclude_resource_prefixes,
+    )
+    return Configuration(settings, tuple(_ignored(read, is_old)))
 
 
-def _ignored(value: Mapping[str, Any], is_old: bool) -> Iterator[str]:
+def _ignored(read: ReadConfiguration, is_old: bool) -> Iterator[str]:
     """Yield what decides about workloads, and is not simulated."""
-    for name in _ALONE:
-        if value.get(name) and not (name == "managedJobsNamespaceSelector" and _is_shipped(value[name])):
-            yield name
-    waits = value.get("waitForPodsReady")
-    if isinstance(waits, dict) and (not is_old or waits.get("enable") is True):
+    fields, document = read
+    yield from filter(document.get, _ALONE)
+    if not _is_shipped(fields.managed_jobs_namespace_selector or LabelSelector()):
+        yield "managedJobsNamespaceSelector"
+    waits = fields.wait_for_pods_ready
+    if waits is not None and (not is_old or waits.enable):
         yield "waitForPodsReady"
     yield from (
-        f"resources.{name}" for name in map_of(value, "resources") if name != "excludeResourcePrefixes"
+        f"resources.{name}" for name in map_of(document, "resources") if name != "excludeResourcePrefixes"
     )
-    yield from (f"featureGates.{name}" for name in map_of(value, "featureGates") if name not in GATES)
+    yield from (f"featureGates.{name}" for name in fields.feature_gates if name not in GATES)
 
 
-def _is_shipped(selector: Any) -> bool:
-    """Whether a selector excludes the namespaces of the system alone, as Kueue's manifests do."""
-    rules = selector.get("matchExpressions") if isinstance(selector, dict) else None
-    return isinstance(rules, list) and len(rules) == 1 and {*rules[0].get("values", ())} <= _SYSTEM
+def _is_shipped(selector: LabelSelector) -> bool:
+    """Whether a selector excludes no namespaces but those of the system, as Kueue's manifests do."""
+    return not selector.match_labels and all(
+        rule.key == "kubernetes.io/metadata.name"
+        and rule.operator == "NotIn"
+        and _SYSTEM.issuperset(rule.values)
+        for rule in selector.match_expressions
+    )

@@ -1,0 +1,93 @@
+"""The configuration of Kueue in a ConfigMap (v0.17, apis/config: v1beta1 and v1beta2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from moorage.errors import InputError, located
+
+from ..apiserver.decode import decode
+from ..model.autoscaling import KUEUE_KEY, ConfigMap
+from ..model.meta import LabelSelector, Struct, one_of
+from .documents import read_first
+
+_STRATEGY = one_of("LessThanOrEqualToFinalShare", "LessThanInitialShare", required=True)
+_TIMESTAMP = one_of("Eviction", "Creation")
+
+
+class KueueFairSharing(Struct, frozen=True):
+    """How queues share by weight."""
+
+    enable: bool = False
+    preemption_strategies: tuple[str, ...] = ()
+
+
+class RequeuingStrategy(Struct, frozen=True):
+    """Where workloads stand whose pods were not ready in time."""
+
+    timestamp: str = ""
+
+
+class WaitForPodsReady(Struct, frozen=True):
+    """What follows when pods are not ready in time."""
+
+    enable: bool = False
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+
+class Integrations(Struct, frozen=True):
+    """Which kinds become workloads; None for all that are known."""
+
+    frameworks: tuple[str, ...] | None = None
+
+
+class ResourceRules(Struct, frozen=True):
+    """Which resources count."""
+
+    exclude_resource_prefixes: tuple[str, ...] = ()
+
+
+class KueueConfiguration(Struct, frozen=True):
+    """The fields of a configuration that are read."""
+
+    api_version: str = ""
+    manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: LabelSelector | None = None
+    feature_gates: dict[str, bool] = {}
+    fair_sharing: KueueFairSharing | None = None
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    integrations: Integrations = Integrations()
+    resources: ResourceRules = ResourceRules()
+
+
+class ReadConfiguration(NamedTuple):
+    """A configuration, and the document with all of its fields."""
+
+    fields: KueueConfiguration
+    document: dict[str, Any]
+
+
+def read_kueue_configuration(source: ConfigMap) -> ReadConfiguration:
+    """Read Kueue's configuration.
+
+    Raises
+    ------
+    InputError
+        It is no YAML, or a field has a wrong value.
+    """
+    with located(obj=f"configmap {source.key}", path=f"data[{KUEUE_KEY}]"):
+        try:
+            value = read_first(source.data[KUEUE_KEY], "")[0]
+        except InputError as error:  # of a line of this text, not of the file that it stands in
+            raise InputError(f"line {error.source.removeprefix(':')}: {error.message}") from None
+        if not isinstance(value, dict):
+            raise InputError("no configuration of Kueue: give an object with apiVersion and kind")
+        fields = decode(value, KueueConfiguration)
+        if fields.fair_sharing is not None:
+            for at, strategy in enumerate(fields.fair_sharing.preemption_strategies):
+                with located(path=f"fairSharing.preemptionStrategies[{at}]"):
+                    _STRATEGY(strategy)
+        if fields.wait_for_pods_ready is not None:
+            with located(path="waitForPodsReady.requeuingStrategy.timestamp"):
+                _TIMESTAMP(fields.wait_for_pods_ready.requeuing_strategy.timestamp)
+        return ReadConfiguration(fields, value)

@@ -247,6 +247,10 @@ class NoObjectError(InputError):
     """What stands where an object should be: an answer of a server, a table, a kustomization."""
 
 
+class UnusableError(InputError):
+    """An object that the API server takes, and its reader does not."""
+
+
 class ConfigurationError(InputError):
     """A configuration that kube-scheduler v1.36 refuses.
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 
 import moorage as mo
@@ -94,6 +95,17 @@ def test_a_cluster_without_queues_loads_none_of_kueue() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_wrong_configuration_is_refused_where_it_is_applied_and_changes_nothing() -> None:
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nfairSharing: []"
+    config = written("v1/ConfigMap", "c") | {"data": {"controller_manager_config.yaml": text}}
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3)]))
+    with pytest.raises(mo.InputError, match=r"ConfigMap c: data\[.*\]\.fairSharing: expected map, got list"):
+        scheduler.change.apply([config, job("b", 1)])
+    scheduler.change.apply([job("c", 1)])
+    scheduler.sync()
+    assert running(scheduler) == ["a", "c"]
 
 
 def test_pods_that_name_a_queue_wait_with_a_gate() -> None:

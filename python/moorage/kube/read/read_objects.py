@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from moorage.errors import InputError, NoManifestError, NoObjectError, examples, shorten
+from moorage.errors import InputError, NoManifestError, NoObjectError, UnusableError, examples, shorten
 from moorage.lazy import lazy_attribute
 from moorage.notes import RoutineNote
 
@@ -619,7 +619,7 @@ class _Reader:
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
         """Whether an error is one of an API server, which cannot decode an object of a change."""
-        if isinstance(error, NoManifestError | NoObjectError) or not self.is_changing():
+        if isinstance(error, NoManifestError | NoObjectError | UnusableError) or not self.is_changing():
             return False
         with suppress(InputError):
             decode(document, dict[str, Any])

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
+from moorage.errors import InputError, NoManifestError, NoObjectError, UnusableError, shorten
 
 from ..apiserver.decode import Document, decode, decode_as, is_json
 from ..apiserver.unread_fields import HIDDEN
@@ -35,6 +35,7 @@ from ..model.workload import KUEUE, Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .documents import TABLE
+from .kueue_configuration import read_kueue_configuration
 
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",
@@ -267,11 +268,24 @@ class _KueueMap(msgspec.Struct, frozen=True):
 
 
 def read_config_map(document: Any) -> ConfigMap | None:
-    """Read a ConfigMap of cluster-autoscaler or Kueue; None for another one."""
+    """Read a ConfigMap of cluster-autoscaler or Kueue; None for another one.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type, or Kueue could not use its configuration (`UnusableError`).
+    """
     meta = metadata_of(document)
-    if meta is None or (meta.name not in (PRIORITIES, STATUS) and not _is_of_kueue(document)):
+    is_of_kueue = _is_of_kueue(document)
+    if meta is None or (meta.name not in (PRIORITIES, STATUS) and not is_of_kueue):
         return None
-    return decode_as(document, ConfigMap)
+    source = decode_as(document, ConfigMap)
+    if is_of_kueue:
+        try:
+            read_kueue_configuration(source)
+        except InputError as error:
+            raise UnusableError(error.message, path=error.path) from None
+    return source
 
 
 def _is_of_kueue(document: Any) -> bool:

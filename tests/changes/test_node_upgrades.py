@@ -57,7 +57,7 @@ def test_an_upgrade_ends_at_a_node_whose_pods_stay() -> None:
     one = running(4)
     made = one.change.upgrade_nodes(["a", "b"])
     assert names(one) == ["a", "a-1", "b"]
-    assert made.kept["Node b"] == "it is not reached, as 2 pods stay on a"
+    assert made.kept["Node b"] == "not reached, as 2 pods stay on a"
     stay = [why for key, why in made.kept.items() if key.startswith("Pod ")]
     assert len(stay) == 2
     assert all("disruption budget web needs 4 healthy pods" in why for why in stay)
@@ -78,7 +78,7 @@ def test_surge_and_unavailable_nodes_are_drained_together(surge: int, unavailabl
     if not stays:
         assert names(one) == ["a-1", "b-1", "c-1"]
     elif unavailable == 2:
-        assert change.kept["Node c"] == "it is not reached, as 1 pod stays on a or b"
+        assert change.kept["Node c"] == "not reached, as 1 pod stays on a or b"
 
 
 def test_no_more_nodes_come_first_than_are_replaced() -> None:

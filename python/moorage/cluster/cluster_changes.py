@@ -511,7 +511,7 @@ class ClusterChanges:
             if kept := emptied.kept:
                 self.scheduler.context.drains += (emptied.drain,)
                 stay = number_of(len(kept), "pod stays", "pods stay")
-                why = f"it is not reached, as {stay} on {either(names)}"
+                why = f"not reached, as {stay} on {either(names)}"
                 waiting = {f"Node {left}": why for left in old[at + at_once :]}
                 return replace(_together(parts), kept=kept | waiting)
             parts += [self.add_nodes(1, name) for name in old[at + surge : at + surge + at_once]]

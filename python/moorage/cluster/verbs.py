@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moorage.errors import InputError, either, located
+from moorage.errors import InputError, either, first_of, located
+from moorage.grouped import grouped
 
 if TYPE_CHECKING:
     from .change import Change
@@ -256,8 +257,8 @@ class RequestedChange(NamedTuple):
             return verb.make(scheduler, *arguments, **own)
 
     def left_as_is(self, effect: Change, scheduler: ChangingScheduler) -> list[str]:
-        """Return a warning about each object that the change has left as it is, but for pods, and what it
-        notes; or one that the whole change has no effect.
+        """Return a warning for each reason why the change has left objects as they are, but for pods, and
+        what it notes; or one that the whole change has no effect.
 
         Parameters
         ----------
@@ -268,7 +269,9 @@ class RequestedChange(NamedTuple):
 
         kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
         if effect.kept or effect.created or effect.changed or effect.deleted:
-            return [*(f"{self.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
+            alike = grouped((why, name) for name, why in kept).items()
+            texts = (f"{self.text} has no effect on {first_of(names, 3)}: {why}." for why, names in alike)
+            return [*texts, *effect.notes]
         kinds, why = self.verb.kinds, self.verb.idle
         if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
             why = f"the input has no {either(kinds)}"

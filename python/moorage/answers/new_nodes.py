@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
+from moorage.autoscalers.hourly_cost import rounded
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.lacking_pods import awaited_pods, rollouts
 from moorage.controllers.api_server import admission_of
@@ -168,7 +169,7 @@ class NodesNeeded(Tabular):
         used = {name: count for name, count in counts.items() if count}
         if not used.keys() <= self.prices.keys():
             return None
-        return sum(count * self.prices[name] for name, count in used.items())
+        return rounded(sum(count * self.prices[name] for name, count in used.items()))
 
     def _price_text(self) -> str:
         if self.cheapest is None:

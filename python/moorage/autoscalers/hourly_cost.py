@@ -11,6 +11,11 @@ UNKNOWN = float("inf")
 """The price of an offering of which none is known."""
 
 
+def rounded(price: float) -> float:
+    """Return a price as documents have it: without the digits in which sums of floats are off."""
+    return float(f"{price:.12g}")
+
+
 class HourlyCost(NamedTuple):
     """What nodes cost per hour, at least and at most: nothing and without an end where that is not known. A
     spot price that is not known is at most that on demand."""
@@ -47,7 +52,8 @@ class HourlyCost(NamedTuple):
         """What answers have: the most, None if it is not known; the least, None unless it is less."""
         if not self.is_known:
             return None, None
-        return self.most, self.least if self.least < self.most else None
+        most, least = rounded(self.most), rounded(self.least)
+        return most, least if least < most else None
 
     def text(self, form: str = ".2f", sign: str = "") -> str:
         """Return the price, its range, or its bound, in a form of numbers, each after the sign of a

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from moorage.autoscalers.hourly_cost import rounded
 from moorage.cluster import PodScheduler
 from moorage.cluster.requirements import whole
 from moorage.controllers.store_control import workloads_of
@@ -296,7 +297,7 @@ class NodeRooms:
         devices = room_of_drivers(self.paid.devices.get(node.name, {}) for node in nodes)
         known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
         prices = price_fields([price for price, _ in known], len(rows))
-        prices |= {"idle": sum(price.most * idle for price, idle in known)} if known else {}
+        prices |= {"idle": rounded(sum(price.most * idle for price, idle in known))} if known else {}
         shares = {each: requested[each] / total for each, total in allocatable.items() if total}
         times = (node.metadata.creation_timestamp for node in nodes)
         created = min((time for time in times if time and seconds(time) > 0), default=UNSET)

@@ -16,7 +16,7 @@ from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
 from moorage.table import Table, Tabular
 
-from ..hourly_cost import UNKNOWN, HourlyCost
+from ..hourly_cost import UNKNOWN, HourlyCost, rounded
 from ..providers.instance_type import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -219,7 +219,7 @@ class Provisioning(Tabular):
     @property
     def price(self) -> float:
         """Per hour, of what is launched for each claim, at most; of claims without a known price nothing."""
-        return sum(claim.price or 0.0 for claim in self.claims)
+        return rounded(sum(claim.price or 0.0 for claim in self.claims))
 
     def headline(self) -> str:
         """Return how many nodes would come, for how many pods, in one line."""

@@ -296,9 +296,8 @@ class NodesPrice(Document, frozen=True):
     def of(cls, prices: Iterable[HourlyCost]) -> NodesPrice:
         every = list(prices)
         known = [price for price in every if price.is_known]
-        total = HourlyCost.total(known)
-        least = total.least if total.least < total.most else UNSET
-        return cls(len(every), total.most, len(every) - len(known), least)
+        most, least = HourlyCost.total(known).shown
+        return cls(len(every), most or 0.0, len(every) - len(known), UNSET if least is None else least)
 
     @property
     def cost(self) -> HourlyCost:

@@ -354,7 +354,10 @@ class Hide:
             raise ImportError(name)
 sys.meta_path.insert(0, Hide)
 import moorage as mo
-placed = mo.Scheduler(mo.load({objects})).run().placements
+scheduler = mo.Scheduler(mo.load({objects}))
+with scheduler.transaction():
+    placed = scheduler.run().placements
+scheduler.fork()
 print(len(placed), sum(name.startswith("moorage") and "_core" not in name for name in sys.modules))
 """
     placed, modules = map(int, run(code).stdout.split())

@@ -36,6 +36,7 @@ from ..framework.profile import Profile
 from ..framework.run_plugins import Target
 from ..framework.waiting_pods import PodNominator
 from ..plugins.queue_and_groups import SchedulingGates
+from ..plugins.registry import is_in_tree
 from ..queue import QueueSettings, SchedulingQueue
 from . import cycle
 from .cycle.binding_cycle import BindingCycles
@@ -581,7 +582,8 @@ class SchedulerState:
     def _plugins_with_state(self) -> list[Undoable]:
         """Return the plugins that take part in transactions."""
         plugins = [p for engine in self.engines.values() for p in engine.profile.plugins]
-        return [cast(Undoable, p) for p in plugins if hasattr(p, "save") and hasattr(p, "undo")]
+        own = [p for p in plugins if not is_in_tree(p)]  # which save nothing, and would wake up if asked
+        return [cast(Undoable, p) for p in own if hasattr(p, "save") and hasattr(p, "undo")]
 
     def save(self) -> object:
         """Save the store and all parts.

@@ -20,6 +20,7 @@ from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, checked_groups
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.provisioning import check_type
+from .launched_nodes import assume_claims
 from .node_maker import create
 from .pool_scaler import PoolScaler
 from .scale_up_answer import MOST_ROUNDS, LatePod, NewNode, ScaleUp, UnplacedPod
@@ -71,6 +72,8 @@ def grow(
     among = autoscalers(scheduler, autoscaling) if among is None else among
     rounds = _Rounds(autoscaling.seed, left, tuple([autoscaler.name for autoscaler in among]))
     keeps_room = bool(scheduler.client.list(CapacityBuffer)[0])
+    if keeps_room:
+        assume_claims(scheduler)  # room is kept on nodes that Karpenter knows
     while left or keeps_room:
         # They all see the same cluster: none of them waits for the nodes of another.
         rounds.decisions = [autoscaler.decide([*left]) for autoscaler in among]

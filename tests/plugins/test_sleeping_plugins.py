@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from threading import Thread
+from typing import Any
+
 import pytest
 from tests.doors.engine import IN_TREE_CLASSES, PluginFacts, VolumeBinding, interface
 from tests.make import node, pod
@@ -50,6 +53,23 @@ def test_a_pod_with_a_volume_makes_plugins_whole() -> None:
     one.run()
     assert type(plugin) is VolumeBinding
     assert by_name(one, "VolumeBinding") is plugin
+
+
+def test_a_plugin_that_is_whole_already_keeps_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin: Any = by_name(Scheduler(), "VolumeBinding")
+    make = VolumeBinding.__init__
+
+    def another_thread_is_first(self: VolumeBinding, *given: Any) -> None:
+        monkeypatch.undo()
+        other = Thread(target=plugin.awake)
+        other.start()
+        other.join()
+        plugin.args = {"of": "the first"}
+        make(self, *given)
+
+    monkeypatch.setattr(VolumeBinding, "__init__", another_thread_is_first)
+    assert plugin.awake() is plugin
+    assert plugin.args == {"of": "the first"}
 
 
 def test_a_second_scheduler_takes_copies_of_whole_plugins() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -28,6 +29,7 @@ _OF_ALL_PODS = "another", "close", "events_to_register", "lister", "required_han
 """The methods of base classes that no whole plugin overrides but by its facts."""
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
+_AWAKENING = Lock()
 
 
 class PluginFacts(ClaimPlugin):
@@ -234,9 +236,12 @@ def asleep(facts: type[PluginFacts], module: str) -> type[Plugin]:
 
     def awake(self: PluginFacts) -> PluginFacts:
         whole = getattr(import_module(f".{module}", __package__), name)
-        for attribute, value in vars(whole(self.args, self.handle)).items():
-            setattr(self, attribute, value)
-        self.__class__ = whole
+        fresh = whole(self.args, self.handle)
+        with _AWAKENING:
+            if not isinstance(self, whole):  # else another thread was first
+                for attribute, value in vars(fresh).items():
+                    setattr(self, attribute, value)
+                self.__class__ = whole
         return self
 
     def attribute_of_whole(self: PluginFacts, attribute: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from threading import Thread
 from typing import Any
 
@@ -42,6 +43,13 @@ def test_hints_are_those_of_the_whole_plugin(kind: type[PluginFacts]) -> None:
         assert type(asleep) is kind or not late.hint
         if late.hint is not None and hinted.hint is not None:
             assert late.hint.name == hinted.hint.__name__  # type: ignore[attr-defined]
+
+
+def test_a_hint_of_a_plugin_that_is_not_whole_can_be_copied() -> None:
+    asleep = ASLEEP[0]()
+    hints = [each.hint for each in asleep.events_to_register() if each.hint is not None]
+    assert [vars(copy(hint)) for hint in hints] == [vars(hint) for hint in hints]
+    assert type(asleep) is ASLEEP[0]
 
 
 def test_a_pod_with_a_volume_makes_plugins_whole() -> None:

@@ -226,6 +226,8 @@ class LateHint:
         return hint
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__self__":  # which protocols of Python ask for
+            raise AttributeError(name)
         return getattr(getattr(self.plugin, self.name), name)
 
 

@@ -254,3 +254,13 @@ def test_a_column_that_grows_while_it_is_made_is_as_long_as_it_was(
     assert len(read(one.state.table)) == 1
     monkeypatch.undo()
     assert len(read(one.state.table)) == 1001
+
+
+def test_a_cache_is_shown_while_another_thread_holds_its_lock() -> None:
+    """Who logs it may hold a lock that the other thread waits for."""
+    one, shown = SchedulerCache(), list[str]()
+    thread = threading.Thread(target=lambda: shown.append(repr(one)), daemon=True)
+    with one.lock:
+        thread.start()
+        thread.join(LIMIT)
+        assert shown == ["<SchedulerCache: 0 nodes, 0 pods>"]

@@ -227,8 +227,7 @@ class ClusterCache:
         self.transactions: list[Transaction] = []  # the open ones
 
     def __repr__(self) -> str:
-        with self.lock:
-            nodes, pods = len(self.state.table.names), len(self.state.ledger)
+        nodes, pods = len(self.state.table.names), len(self.state.ledger)  # a repr takes no lock
         return f"<{type(self).__name__}: {nodes} nodes, {pods} pods>"
 
     def clean(self, now: float) -> None:

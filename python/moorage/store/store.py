@@ -735,7 +735,7 @@ def _with_condition(obj: Any, version: str, condition: Condition) -> Any:
 
 
 def _last_state(pod: Pod, version: str, _: object) -> Pod:
-    """Return the last state of a pod, with the resource version of its room.deletion."""
+    """Return the last state of a pod, with the resource version of its deletion."""
     return with_version(pod, version)
 
 

@@ -243,8 +243,6 @@ class Followed(Watch[T]):
         Returns the objects, and their resource version.
     """
 
-    fields = ("_position", "_version", "_initial", "_closed", "_pending")
-
     def __init__(
         self,
         changed: Changed,

@@ -166,6 +166,16 @@ def test_zones_without_their_pre_filter() -> None:
     assert found == {"here": None, "there": expected, "nowhere": None}
 
 
+@pytest.mark.parametrize("of_volume", ["zone", "beta"])
+def test_zones_of_a_node_that_the_cache_does_not_hold(of_volume: str) -> None:
+    """A filter is asked about a NodeInfo, of whatever node."""
+    one = scheduler([], [], zonal(**{of_volume: "z1"}), "VolumeZone")
+    other = scheduler([node("here", "z1"), node("there", "z2"), node("nowhere")], [], [], "VolumeZone")
+    infos = map(other.cache.node_info, ("here", "there", "nowhere"))
+    answers = [at_work(one).filter(CycleState(), of_claim(), info) for info in infos]
+    assert answers == [None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (ELSEWHERE,)), None]
+
+
 @pytest.mark.parametrize(
     ("objects", "told"),
     [

@@ -4,7 +4,7 @@ the zones and regions of a pod's volumes must match those of its node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
@@ -284,21 +284,21 @@ class VolumeZone(VolumeZoneFacts):
         return None
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
-        row = self.required_handle().cache.state.table.find_row(node_info.name)
-        answers = self._of_rows(state, pod, np.array([] if row is None else [row], dtype=np.int32))
-        return answers.statuses[int(answers.numbers[0])] if len(answers.numbers) else None
+        topologies, node = self._topologies_in(state, pod), node_info.node
+        if isinstance(topologies, fwk.Status) or node is None:
+            return topologies if isinstance(topologies, fwk.Status) else None
+        return STATUSES[_is_elsewhere(node.metadata.labels, topologies)]
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        return self._of_rows(state, pod, nodes.rows)
-
-    def _of_rows(self, state: fwk.CycleState, pod: Pod, rows: npt.NDArray[np.int32]) -> fwk.Answers:
-        try:
-            topologies = state.read(ZONE_STATE)
-        except fwk.NotFoundError:
-            topologies = self._topologies(pod)
+        topologies = self._topologies_in(state, pod)
         if isinstance(topologies, fwk.Status):
-            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (topologies,))
-        return fwk.Answers(self.mask_elsewhere(topologies).take(rows).view(np.uint8), STATUSES)
+            return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (topologies,))
+        return fwk.Answers(self.mask_elsewhere(topologies).take(nodes.rows).view(np.uint8), STATUSES)
+
+    def _topologies_in(self, state: fwk.CycleState, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
+        """The topologies that PreFilter has found, or would find."""
+        found: tuple[Topology, ...] | None = state.find(ZONE_STATE)
+        return self._topologies(pod) if found is None else found
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
@@ -375,6 +375,13 @@ class VolumeZone(VolumeZoneFacts):
 
 def _unresolvable(text: str) -> fwk.Status:
     return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _is_elsewhere(labels: Mapping[str, str], topologies: Sequence[Topology]) -> bool:
+    """Whether the topology labels of a node do not match; a node without any matches."""
+    return not labels.keys().isdisjoint(TOPOLOGY_LABELS) and any(
+        labels.get(key, labels.get(BETA_TO_GA.get(key, ""))) not in values for key, values in topologies
+    )
 
 
 def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> npt.NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from tests.scheduler.make import by_plugins
 
 from moorage import Cluster, Scheduler, default_profile
 from moorage.engine.devices import DeviceState
-from moorage.engine.framework import ReservePlugin, Status
+from moorage.engine.framework import CycleState, ReservePlugin, Status
 from moorage.engine.scheduler import Profile
 from moorage.kube import Node, Object, Pod, ResourceClaim
 from moorage.store import BadRequestError, ObjectStore
@@ -534,11 +534,23 @@ def test_a_node_that_came_since_the_last_snapshot_has_devices() -> None:
     demands, framework = one.handle.shared(DeviceState.of).demands, one.context.rotation.engines[0].framework
     for _ in range(2):
         assert demands.refresh(one.cache.state, framework.all_nodes())
-    with pytest.raises(LookupError, match="no devices of node n1 are known"):
-        demands.view_of("n1")
+    assert [pool.name for pool in demands.view_of(node("n1")).pools] == ["pool-n1"]
     one.cache.add_node(node("n1"))
     assert demands.refresh(one.cache.state, framework.all_nodes())
-    assert [pool.name for pool in demands.view_of("n1").pools] == ["pool-n1"]
+    assert [pool.name for pool in demands.view_of(node("n1")).pools] == ["pool-n1"]
+
+
+def test_claims_are_allocated_on_a_node_that_came_since_pre_filter() -> None:
+    held = make([CLASS, *DEVICES, claim("held", [request()])], [pod("first", "held")], nodes=2)
+    held.run()
+    taken = held.client.list(ResourceClaim)[0]
+    one = make([CLASS, *DEVICES, *taken, claim("two", [request(count=2)])], [], nodes=0)
+    framework, state, asking = one.context.rotation.engines[0].framework, CycleState(), pod("p", "two")
+    plugin: Any = next(each for each in one.profile.plugins if each.name == DynamicResources.name)
+    assert plugin.pre_filter(state, asking, framework.all_nodes()) is None
+    answers = {name: plugin.filter(state, asking, held.cache.node_info(name)) for name in ("n0", "n1")}
+    (on,) = {one.spec.node_name for one in held.client.list(Pod)[0]}
+    assert {name for name, status in answers.items() if status is None} == {"n0", "n1"} - {on}
 
 
 def test_a_profile_without_a_plugin_about_devices_places_its_pods_beside_others() -> None:

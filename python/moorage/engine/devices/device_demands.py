@@ -18,7 +18,7 @@ from moorage._core.devices.device_search import Wanted
 from moorage._core.devices.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
-from moorage.kube import NodeSelector, Pod
+from moorage.kube import Node, NodeSelector, Pod
 from moorage.kube.model.resource_claims import (
     AllocationResult,
     DeviceAllocationResult,
@@ -413,19 +413,16 @@ class DeviceDemands:
             demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
         return demand
 
-    def view_of(self, node: str) -> DeviceView:
-        """Return the devices of a node, as `refresh` has found them.
-
-        Raises
-        ------
-        LookupError
-            There was no such node then.
-        """
+    def view_of(self, node: Node) -> DeviceView:
+        """Return the devices of a node, as `refresh` has found them; as they are now, if there was no such
+        node then."""
         views, cluster = self._current, self._cluster
-        row = None if cluster is None else cluster.table.find_row(node)
+        row = None if cluster is None else cluster.table.find_row(node.name)
         view = None if views is None or row is None else views.view_at(row)
         if view is None:
-            raise LookupError(f"no devices of node {node} are known")
+            slices = self._state.slices()
+            view = slices.new_view(node, slices.pools_of(node), False)
+            view.load(self._state.claim_cache.in_use())
         return view
 
     def asking(self, claim: ResourceClaim) -> AskingClaim | None:

@@ -18,7 +18,7 @@ from moorage._core.devices.device_search import DeviceSearch, Wanted
 from moorage._core.state.node_table import NodeTable
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
-from moorage.kube import Pod
+from moorage.kube import Node, Pod
 from moorage.kube.model.resource_claims import (
     AllocationResult,
     DeviceClass,
@@ -363,7 +363,7 @@ class CycleDemand(Struct, eq=False):
     _wanted: tuple[Sequence[ClaimRequests], Wanted] | None = None
     _available: dict[Hashable, Any] = msgspec.field(default_factory=dict)
 
-    def allocate(self, node: str, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
+    def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
         """Find devices for claims on a node; return None where there is no solution.
 
         Raises

@@ -18,7 +18,7 @@ from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
 from moorage._core.devices.device_demand import SharedDevices
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
-from moorage.kube import CompositePodGroup, Pod, group_of
+from moorage.kube import CompositePodGroup, Node, Pod, group_of
 from moorage.kube.go_texts import parse_duration, timestamp
 from moorage.kube.model.resource_claims import DeviceRequest, ResourceClaim
 from moorage.lazy import lazy_attribute
@@ -375,7 +375,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             shared = self._why_shared(claim, pod, node_info)
             if shared:
                 return _rejected(shared)
-        status = self._allocate(cycle, node_info, on_node) or dra.device_state.take_of_node(
+        status = self._allocate(cycle, node_info.node, on_node) or dra.device_state.take_of_node(
             self.devices, cycle, on_node, pod, node_info
         )
         if status is not None:
@@ -436,9 +436,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         except dra.allocated_devices.BindingError:
             return False
 
-    def _allocate(
-        self, cycle: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
-    ) -> fwk.Status | None:
+    def _allocate(self, cycle: DeviceCycleState, node: Node, on_node: NodeAllocation) -> fwk.Status | None:
         """Find devices for the claims that have to be allocated."""
         if not cycle.allocates or cycle.demand is None:
             return None
@@ -451,13 +449,13 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             elif claim.requests is not None:
                 requests.append(claim.requests)
         try:
-            results = cycle.demand.allocate(node_info.name, requests)
+            results = cycle.demand.allocate(node, requests)
         except dra.claim_requests.AllocationError as error:
             return fwk.as_status(error)
         except dra.claim_requests.PoolsInvalidError as error:
             return _rejected(str(error))
         except dra.claim_requests.SearchTimeoutError:
-            text = f"node {node_info.name}: timed out trying to allocate devices"
+            text = f"node {node.name}: timed out trying to allocate devices"
             return fwk.as_status(MoorageError(text))
         if results is None:
             return CANNOT_ALLOCATE

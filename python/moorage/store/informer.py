@@ -371,7 +371,7 @@ class Informer(Generic[T]):
             self._drop_watch()
             if other._watch is not None:
                 self.begin()
-                cast("Watch[T]", self._watch).undo(cast("Watch[T]", other._watch).save())
+                cast("Watch[T]", self._watch).copy_from(cast("Watch[T]", other._watch))
             self._synced, self._begin = other._synced, other._begin
             for registration in self._registrations:
                 registration.is_synced = self._synced

@@ -38,6 +38,7 @@ from moorage import Quantity, Scheduler
 from moorage.engine.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.errors import InputError, MoorageError
 from moorage.kube import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
+from moorage.saved_fields import SavedFields
 from moorage.store import ObjectStore, WatchEvent
 
 
@@ -257,6 +258,26 @@ class Saved(Counts):
         self.pods = saved.copy()
 
 
+class Part(SavedFields):
+    fields = ("pods",)
+
+    def __init__(self) -> None:
+        self.pods: list[str] = []
+
+
+class Parted(SavedFields, Counts):
+    """Keeps its pods in a part."""
+
+    fields = ("part",)
+
+    def __init__(self) -> None:
+        self.part = Part()
+
+    @property
+    def pods(self) -> list[str]:  # type: ignore[override]
+        return self.part.pods
+
+
 def counts(one: Scheduler) -> list[str]:
     return next(plugin.pods for plugin in one.profile.plugins if isinstance(plugin, Counts))
 
@@ -278,13 +299,14 @@ def test_a_plugin_with_clone_goes_on_from_where_it_was() -> None:
     assert (counts(one), counts(fork)) == (["p"], ["p", "q"])
 
 
-def test_a_plugin_of_a_configuration_receives_the_state() -> None:
+@pytest.mark.parametrize("kind", [Saved, Parted])
+def test_a_plugin_of_a_configuration_receives_the_state(kind: type[Counts]) -> None:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Counts"}]}}}],
     }
-    registry = {"Counts": lambda args, handle: Saved()}
+    registry = {"Counts": lambda args, handle: kind()}
     one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), config=config, registry=registry)
     one.run()
     fork = one.fork()

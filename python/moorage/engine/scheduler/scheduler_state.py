@@ -21,6 +21,7 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup, group_of
 from moorage.kube.model.resource_claims import DeviceClass
 from moorage.kube.releases import groups_pods
+from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
@@ -659,7 +660,10 @@ class SchedulerState:
         self._shared.copy_from(other._shared)
         self.drains = other.drains
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
-            mine.undo(its.save())
+            if isinstance(mine, SavedFields):  # its parts are its own
+                mine.copy_from(cast(Any, its))
+            else:
+                mine.undo(its.save())
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""

@@ -32,10 +32,9 @@ from moorage.notes import RoutineNote
 from moorage.store import kind_named, only_namespace
 
 from ..asked_pods import without_number
+from ..homeless_pods import HELD, KEPT
 from ..runs.simulation import (
     EVICTED,
-    HELD,
-    KEPT,
     NOT_STARTED,
     PLACED,
     QUEUED,

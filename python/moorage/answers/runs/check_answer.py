@@ -28,13 +28,11 @@ from moorage.kube.model.new_pods import NewPodsDocument
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import DecidingLine, LineBelow, basis_line, of_kinds, with_notes
 
-from ..homeless_pods import EXAMPLES, what_keeps
+from ..homeless_pods import EXAMPLES, KEPT, NOT_ROLLED_OUT, what_keeps
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
 from .simulation import (
     EVICTED,
-    KEPT,
-    NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
     QUEUED,

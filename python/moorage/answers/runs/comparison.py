@@ -27,11 +27,12 @@ from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.notes import basis_line, basis_of, of_kinds, with_notes
 
+from ..homeless_pods import HELD, KEPT
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
 from .changed_objects import BrokenWorkload, ChangedField, ObjectChanges
 from .loaded_cluster import SchedulerSettings
-from .simulation import HELD, KEPT, NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
+from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
 KEPT_MEASURE = "kept on a drained node"

@@ -25,13 +25,11 @@ from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
 from moorage.store import find_object
 
-from ..homeless_pods import are_new
+from ..homeless_pods import KEPT, NOT_ROLLED_OUT, are_new
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable
 from .simulation import (
     EVICTED,
-    KEPT,
-    NOT_ROLLED_OUT,
     PLACED,
     QUEUED,
     REFUSED,

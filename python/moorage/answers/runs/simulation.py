@@ -54,10 +54,7 @@ from moorage.notes import RoutineNote, as_sentence, basis_of
 from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED
-from ..homeless_pods import EXAMPLES, Lack, what_keeps, why_lost
-from ..homeless_pods import HELD as HELD
-from ..homeless_pods import KEPT as KEPT
-from ..homeless_pods import NOT_ROLLED_OUT as NOT_ROLLED_OUT
+from ..homeless_pods import EXAMPLES, HELD, KEPT, NOT_ROLLED_OUT, Lack, what_keeps, why_lost
 from ..homeless_pods import REFUSED as REFUSED
 from ..homeless_pods import UNSCHEDULABLE as UNSCHEDULABLE
 from ..scheduler import Scheduler

@@ -23,13 +23,12 @@ from moorage.notes import basis_line, of_kinds, with_notes
 
 from ..findings.finding import told_facts
 from ..findings.placements import told_by_run
+from ..homeless_pods import HELD, NOT_ROLLED_OUT
 from ..nodes.measured_use import forget_metrics
 from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
 from .gate import GroupFit, group_fits, group_tables, removed_pods, rests_on
 from .simulation import (
-    HELD,
-    NOT_ROLLED_OUT,
     NOT_STARTED,
     PLACED,
     REPLACED,

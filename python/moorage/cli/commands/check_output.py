@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from moorage.answers.homeless_pods import KEPT, NOT_ROLLED_OUT
 from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import Verdict
-from moorage.answers.runs.simulation import KEPT, NOT_ROLLED_OUT, NOT_STARTED
+from moorage.answers.runs.simulation import NOT_STARTED
 from moorage.answers.text_tables import CommandLine, PrintedTable
 from moorage.cluster.references import short_label
 from moorage.cluster.verbs import RequestedChange

@@ -132,9 +132,7 @@ def write_node(form: str, node: Node, room: Room, plan: EmptyingPlan, about: Abo
 
     changes = tuple([change.text for change in plan.changes])
     of_node = {
-        "ready": next(
-            (each.status == "True" for each in node.status.conditions if each.type == "Ready"), None
-        ),
+        "ready": _is_ready(node),
         "kubelet_version": node.status.node_info.kubelet_version,
         "created": _created(node),
     }

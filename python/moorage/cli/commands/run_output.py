@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from moorage.answers.homeless_pods import HELD
 from moorage.answers.runs.comparison import KEPT_MEASURE, Alternative, ComparisonAnswer
-from moorage.answers.runs.simulation import EVICTED, HELD, PLACED, REPLACED, PodOutcome
+from moorage.answers.runs.simulation import EVICTED, PLACED, REPLACED, PodOutcome
 from moorage.answers.runs.simulation_answer import SimulationAnswer
 from moorage.answers.text_tables import PrintedTable
 

@@ -6,13 +6,13 @@ Rules: Karpenter v1.15.0, pkg/controllers/capacitybuffer, pkg/state/virtualpods 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse
 from moorage._core.base.resources import pod_requests
 
+from ..go_texts import timestamp
 from ..model.autoscaling import CapacityBuffer, ScalableRef
 from ..model.meta import Object, ObjectMeta
 from ..model.pod import Pod
@@ -51,7 +51,7 @@ def buffer_pods(buffer: CapacityBuffer, find: Find, now: float) -> list[Pod]:
             namespace=buffer.namespace,
             labels=template.metadata.labels,
             annotations={_BUFFER: buffer.name},
-            creation_timestamp=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            creation_timestamp=timestamp(int(now)),
         ),
         spec=replace(spec, node_name="", volumes=volumes, priority=-(2**31)),
     )

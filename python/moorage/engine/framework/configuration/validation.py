@@ -427,11 +427,8 @@ def _term_errors(term: Json, path: str) -> Errors:
     for i, requirement in enumerate(parts(term, "matchExpressions")):
         yield from _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
     for i, requirement in enumerate(parts(term, "matchFields")):
-        where, operator, values = (
-            f"{path}.matchFields[{i}]",
-            requirement.get("operator") or "",
-            requirement.get("values"),
-        )
+        where = f"{path}.matchFields[{i}]"
+        operator, values = requirement.get("operator") or "", requirement.get("values")
         if operator not in _FIELD_OPERATORS:
             yield Fault(f"{where}.operator", unsupported(operator, _FIELD_OPERATORS))
         elif len(values or ()) != 1:
@@ -439,11 +436,8 @@ def _term_errors(term: Json, path: str) -> Errors:
 
 
 def _requirement_errors(requirement: Json, path: str) -> Errors:
-    key, operator, values = (
-        requirement.get("key") or "",
-        requirement.get("operator") or "",
-        requirement.get("values"),
-    )
+    key, operator = requirement.get("key") or "", requirement.get("operator") or ""
+    values = requirement.get("values")
     if operator not in _LABEL_OPERATORS:
         yield Fault(f"{path}.operator", unsupported(operator, _LABEL_OPERATORS))
         return

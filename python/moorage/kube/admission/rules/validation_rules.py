@@ -627,10 +627,8 @@ def _opaque_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _constraint_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    name, why = (
-        value.get("matchAttribute"),
-        "exactly one of `matchAttribute` or `distinctAttribute` is required",
-    )
+    name = value.get("matchAttribute")
+    why = "exactly one of `matchAttribute` or `distinctAttribute` is required"
     given = [attribute for attribute in (name, value.get("distinctAttribute")) if attribute is not None]
     if not given:
         yield Fault(path, required(why))

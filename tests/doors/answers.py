@@ -86,5 +86,8 @@ from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup
 # The values of a summary.
 from moorage.answers.runs.summary import Use as Use
 
+# The line about saved nodes and money.
+from moorage.answers.saved_by_requests import SavedByRequests as SavedByRequests
+
 # Forms of tables, for values that no command prints.
 from moorage.answers.text_tables import PrintedTable as PrintedTable

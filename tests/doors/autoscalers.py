@@ -65,7 +65,6 @@ from moorage.autoscalers.karpenter.disruption_moves import Simulations as Simula
 # Go's sort, compared with recorded orders.
 from moorage.autoscalers.karpenter.pod_shape import go_sorted as go_sorted
 from moorage.autoscalers.karpenter.pod_validation import is_reschedulable as is_reschedulable
-from moorage.autoscalers.karpenter.provisioning import provision as provision
 from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
@@ -96,6 +95,7 @@ from moorage.autoscalers.providers.launchers import launched as launched
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects
+from moorage.autoscalers.providers.prices import NodesPrice as NodesPrice
 
 # What options name, as commands read it.
 from moorage.autoscalers.providers.type_files import given_types as given_types

@@ -29,6 +29,7 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
     """What a change of requests saves."""
 
     pods: Count = field(name="podsNoLongerWaiting")
+    newly: Count = field(name="podsNewlyWaiting")
     by: Literal["consolidation", "drains"]
     """Karpenter, as plan consolidate plays it; without NodePools the nodes that plan drain can empty."""
     before: NodesPrice | None
@@ -41,19 +42,22 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
     def text(self) -> str:
         """The answer in one line."""
         pods = number_of(self.pods, "pod no longer waits", "pods no longer wait")
+        if self.newly:
+            pods += f", {number_of(self.newly, 'pod newly waits', 'pods newly wait')}"
         if self.before is None or self.after is None:
             return f"with the other requests {pods}; plan drain --count N finds nodes that can go"
         if self.by == "consolidation":
             fewer, price = self.before.nodes - self.after.nodes, self.before.price - self.after.price
-            nodes = f"plan consolidate leaves {self.after}, and {self.before} with those of now"
+            nodes = f"plan consolidate leaves {self.after}, and {self.before} with the present requests"
         else:
             fewer, price = self.after.nodes - self.before.nodes, self.after.price - self.before.price
-            nodes = f"plan drain can empty {self.after}, and {self.before.nodes} with those of now"
-        known = not (self.before.unknown or self.after.unknown) and abs(price) >= 0.005
-        saved = f"{number_of(abs(fewer), 'node', 'nodes')}{f', {abs(price):.2f} $/h' * known}"
-        saved += " less" if (fewer, price) > (0, 0) else " more"
-        change = saved if fewer or known else "nothing saved"
-        return f"with the other requests {pods}; {nodes}: {change}"
+            nodes = f"plan drain can empty {self.after}, and {self.before.nodes} with the present requests"
+        changes = []
+        if fewer:
+            changes.append(f"{number_of(abs(fewer), 'node', 'nodes')} {'fewer' if fewer > 0 else 'more'}")
+        if not (self.before.unknown or self.after.unknown) and abs(price) >= 0.005:
+            changes.append(f"{abs(price):.2f} $/h {'less' if price > 0 else 'more'}")
+        return f"with the other requests {pods}; {nodes}: {', '.join(changes) or 'nothing saved'}"
 
 
 def saved_by_requests(before: Simulation, after: Simulation, nodes: NewNodeSettings) -> SavedByRequests:
@@ -72,7 +76,8 @@ def saved_by_requests(before: Simulation, after: Simulation, nodes: NewNodeSetti
     if has_karpenter or len(after.scheduler.table.names) <= MOST_NODES:
         prices = [(_consolidated if has_karpenter else _emptied)(run, nodes) for run in (before, after)]
     by: Literal["consolidation", "drains"] = "consolidation" if has_karpenter else "drains"
-    return SavedByRequests(pods=(waits[0] - waits[1]).total(), by=by, before=prices[0], after=prices[1])
+    fewer, more = (waits[0] - waits[1]).total(), (waits[1] - waits[0]).total()
+    return SavedByRequests(pods=fewer, newly=more, by=by, before=prices[0], after=prices[1])
 
 
 def _consolidated(run: Simulation, nodes: NewNodeSettings) -> NodesPrice:

@@ -11,7 +11,7 @@ import pytest
 from moorage import InputError, Scheduler, load
 from moorage.autoscalers import InstanceType, KarpenterOptions, Provisioning, read_instance_types
 from moorage.kube import NodePool, decode_object
-from tests.doors.autoscalers import ClusterObjects, ClusterView, PassInput, provision, why_idle
+from tests.doors.autoscalers import ClusterObjects, ClusterView, PassInput, why_idle
 from tests.make import written
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
@@ -165,5 +165,5 @@ def test_a_pod_of_a_leaving_node_is_placed_though_its_volume_is_gone(has_claim: 
     objects = [pool(), node, moved, *([claim] if has_claim else [])]
     situation = PassInput({"default": types()}, marked=frozenset(["n"]))
     view = ClusterView(ClusterObjects(map(decode_object, objects)), situation, KarpenterOptions())
-    found = provision(view)
+    found = view.provisioning
     assert [claim.pods for claim in found.claims] == [("default/web",)]

@@ -17,10 +17,10 @@ from moorage.kube.read.python_values import Source
 
 from .autoscaler_protocol import AutoscalerSettings, LastPass, Made, RoundDecision
 from .karpenter.claim_template import idle_pools
-from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView, PassInput
+from .karpenter.cluster_view import KINDS, NO_POOLS, ClusterObjects, ClusterView, PassInput
 from .karpenter.karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .karpenter.new_nodes_result import NewClaim, Provisioning
-from .karpenter.provisioning import NO_POOLS, check_type, provision, stored_pools
+from .karpenter.provisioning import check_type, stored_pools
 from .launched_nodes import claim_and_node
 from .node_maker import NodeMaker
 from .providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
@@ -57,7 +57,7 @@ class PassQuestion:
 
     def answer(self) -> Provisioning:
         """Play the pass."""
-        return provision(self.view())
+        return self.view().provisioning
 
     def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
         """The question whether one pool makes a node for one pod; both may have changed."""

@@ -20,7 +20,6 @@ from tests.doors.autoscalers import (
     DisruptionPass,
     Vocabulary,
     is_reschedulable,
-    provision,
 )
 from tests.doors.engine import tolerates
 
@@ -89,7 +88,7 @@ class _Loop:
 
     def schedule(self) -> bool:
         world = self.world()
-        result = provision(world.view())
+        result = world.view().provisioning
         step: Json = {"kind": "schedule", "now": self.stamp, "created": [], "bound": {}}
         self.create_all(world, result.claims, step)
         self.bind_all(result.existing, step)

@@ -31,7 +31,6 @@ from tests.doors.autoscalers import (
     go_sorted,
     known_type,
     launched,
-    provision,
 )
 from tests.doors.kube import decode, seconds
 
@@ -83,7 +82,7 @@ class KarpenterWorld:
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario; plays may share what they know of the types."""
     world = KarpenterWorld.of(scenario, seed, catalogue)
-    result = provision(world.view())
+    result = world.view().provisioning
     return shown(scenario["name"], result, world.provider)
 
 

@@ -38,7 +38,7 @@ from moorage.kube import (
 from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, ProviderNodeClass
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.workload import PodTemplate
-from moorage.kube.workloads.capacity_buffers import buffer_of, buffer_pods
+from moorage.kube.workloads.capacity_buffers import buffer_pods
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
@@ -55,7 +55,7 @@ from .claim_template import (
 )
 from .existing_nodes import ExistingNode, NodeContents, StateNode, existing_node, state_nodes
 from .karpenter_options import KarpenterOptions
-from .new_nodes_result import Finisher, Launcher, cheapest
+from .new_nodes_result import FinishedClaim, Finisher, Launcher, PodError, Provisioning, cheapest, new_claim
 from .pod_shape import PodShape, ShapeBook, uid_of
 from .pod_validation import (
     DO_NOT_DISRUPT,
@@ -69,12 +69,13 @@ from .pod_validation import (
     volume_alternatives,
     volumes_of,
 )
-from .solve import Solver
+from .solve import Solver, waits_for_reservation
 from .topology import CountedGroups, DomainUniverse, Surroundings, Topology
 from .topology_group import with_default_spread
 from .type_columns import Catalogue, KnownType
 
 K = TypeVar("K", bound=Object)
+NO_POOLS = "no dynamic nodepools found"
 _NAMES = attrgetter("metadata.namespace", "metadata.name")
 
 KINDS: tuple[type[Object], ...] = (
@@ -94,19 +95,22 @@ class ClusterObjects:
         for each in objects:
             if type(each) in self._by_kind:
                 self._by_kind[type(each)].append(each)
-        for by_key in self._by_kind.values():
-            by_key.sort(key=_NAMES)
+        for of_kind in self._by_kind.values():
+            of_kind.sort(key=_NAMES)
+        self._of_key: dict[type[Object], dict[str, Object]] = {}
 
     def list(self, kind: type[K]) -> list[K]:
         return self._by_kind[kind]  # type: ignore[return-value]
 
     def by_key(self, kind: type[K]) -> dict[str, K]:
-        return {each.key: each for each in self.list(kind)}
+        known = self._of_key.get(kind)
+        if known is None:
+            known = self._of_key[kind] = {each.key: each for each in self.list(kind)}
+        return known  # type: ignore[return-value]
 
     def find(self, kind: str, key: str) -> Object | None:
         """An object of a kind that is read, if it is there."""
-        of_kind = next(struct for struct in KINDS if struct.__name__ == kind)
-        return next((each for each in self._by_kind[of_kind] if each.key == key), None)
+        return self.by_key(next(struct for struct in KINDS if struct.__name__ == kind)).get(key)
 
     def node_classes(self) -> tuple[ProviderNodeClass, ...]:
         return tuple([each for kind in NODE_CLASSES for each in self.list(kind)])
@@ -318,14 +322,49 @@ class ClusterView:
         return pods, empty
 
     @cached_property
+    def provisioning(self) -> Provisioning:
+        """Which nodes a pass over the pods that wait would make for them; changes nothing."""
+        moving = self.moving(self.situation.now)
+        if not self.pending and not moving:
+            return Provisioning(ignored=self.ignored, seed=self.options.seed)
+        try:
+            solver = self.solver([*self.pending, *moving], Removal())
+        except NoPoolsError:
+            errors = {pod.key: PodError(NO_POOLS) for pod in self.pending}
+            return Provisioning(errors=errors, ignored=self.ignored, seed=self.options.seed)
+        errors = {
+            key: PodError(str(refusal), waits_for_reservation(refusal))
+            for key, refusal in solver.errors.items()
+        }
+        types_of = {}
+        for claim in sorted(solver.claims, key=lambda claim: claim.name):
+            finished = self.finisher.finished(claim)
+            if isinstance(finished, FinishedClaim):
+                types_of[claim.name] = new_claim(finished)
+            else:
+                errors |= {candidate.pod.key: PodError(finished) for candidate in claim.pods}
+        places = {name: place for place, name in enumerate(types_of)}
+        return Provisioning(
+            tuple(types_of.values()),
+            tuple([places[claim.name] for claim in solver.claims if claim.name in places]),
+            {
+                node.state.name: tuple([pod.pod.key for pod in node.pods])
+                for node in solver.nodes.hosts
+                if node.pods
+            },
+            errors,
+            self.ignored,
+            {key: tuple(texts) for key, texts in solver.relaxations.items()},
+            self.templates[1],
+            self.options.seed,
+        )
+
+    @cached_property
     def buffered(self) -> frozenset[str]:
         """Names of the nodes on which the last pass has found room that buffers keep free."""
-        if not (self.buffers[0] and self.pools):
-            return frozenset()
-        solver = self.solver([*self.pending, *self.moving(self.situation.now)], Removal())
-        return frozenset(
-            node.state.name for node in solver.nodes.hosts if any(buffer_of(each.pod) for each in node.pods)
-        )
+        keys = {pod.key for pod in self.buffers[0]}
+        placed = self.provisioning.existing if keys else {}
+        return frozenset(name for name, pods in placed.items() if not keys.isdisjoint(pods))
 
     @cached_property
     def protected(self) -> set[str]:

@@ -1,6 +1,4 @@
-"""A pass of Karpenter over the pods that wait: which nodes it would make for them, as the pools are once
-it has looked at their node classes.
-"""
+"""Room that Karpenter keeps free, and NodePools as it sees them once it has looked at their node classes."""
 
 from __future__ import annotations
 
@@ -17,54 +15,7 @@ from moorage.kube.model.autoscaling import NODE_CLASSES, CapacityBuffer, Provide
 from moorage.kube.workloads.capacity_buffers import buffer_of
 from moorage.store import ObjectClient
 
-from .cluster_view import ClusterView, NoPoolsError, Removal
-from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
-from .solve import Solver, waits_for_reservation
-
-# ---- a pass of Karpenter over the pods that wait: which nodes it would make for them -----------------------
-# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
-
-NO_POOLS = "no dynamic nodepools found"
-
-
-def provision(view: ClusterView) -> Provisioning:
-    """Decide which nodes would be made for pods; changes nothing."""
-    pending, moving = view.pending, view.moving(view.situation.now)
-    if not pending and not moving:
-        return Provisioning(ignored=view.ignored, seed=view.options.seed)
-    try:
-        return _told(view, view.solver([*pending, *moving], Removal()))
-    except NoPoolsError:
-        errors = {pod.key: PodError(NO_POOLS) for pod in pending}
-        return Provisioning(errors=errors, ignored=view.ignored, seed=view.options.seed)
-
-
-def _told(view: ClusterView, solver: Solver) -> Provisioning:
-    errors = {
-        key: PodError(str(refusal), waits_for_reservation(refusal)) for key, refusal in solver.errors.items()
-    }
-    types_of = {}
-    for claim in sorted(solver.claims, key=lambda claim: claim.name):
-        finished = view.finisher.finished(claim)
-        if isinstance(finished, FinishedClaim):
-            types_of[claim.name] = new_claim(finished)
-        else:
-            errors |= {candidate.pod.key: PodError(finished) for candidate in claim.pods}
-    places = {name: place for place, name in enumerate(types_of)}
-    return Provisioning(
-        tuple(types_of.values()),
-        tuple([places[claim.name] for claim in solver.claims if claim.name in places]),
-        {
-            node.state.name: tuple([pod.pod.key for pod in node.pods])
-            for node in solver.nodes.hosts
-            if node.pods
-        },
-        errors,
-        view.ignored,
-        {key: tuple(texts) for key, texts in solver.relaxations.items()},
-        view.templates[1],
-        view.options.seed,
-    )
+from .cluster_view import ClusterView
 
 
 def room_kept(view: ClusterView) -> Iterator[str]:
@@ -74,7 +25,7 @@ def room_kept(view: ClusterView) -> Iterator[str]:
         yield "CapacityBuffers keep no room: the gate CapacityBuffer is off in Karpenter's Deployment"
     for key, why in empty.items():
         yield f"CapacityBuffer {key} keeps no room: {why}"
-    errors = provision(view).errors if pods else {}
+    errors = view.provisioning.errors if pods else {}
     for name, keys in grouped((buffer_of(pod), pod.key) for pod in pods).items():
         missing = [key for key in keys if key in errors]
         why = f", not for {len(missing)} more: {errors[missing[0]].text}" if missing else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     plugins = []
     for plugin in enabled:
         changed = [args for (gate, is_on), args in plugin.gated_args.items() if gates[gate] == is_on]
-        plugins.append(plugin(changed[0] if changed else None))
+        plugins.append(plugin(dict(chain.from_iterable(args.items() for args in changed))))
     return Profile(tuple(plugins), release=gates.release)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Self, cast
 
 import numpy as np
@@ -302,9 +303,10 @@ class VolumeZone(VolumeZoneFacts):
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None
-    ) -> tuple[Topology, ...] | None:
-        topologies = self._topologies(pod)
-        return None if isinstance(topologies, fwk.Status) else topologies
+    ) -> tuple[Topology, ...]:
+        named = claim_names(pod)
+        bound = (topology_of(volume).items() for claim, volume in claims if claim.name in named)
+        return tuple(chain.from_iterable(bound))
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return ~self.mask_elsewhere(cast(tuple[Topology, ...], needs)), []

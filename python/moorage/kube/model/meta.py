@@ -15,6 +15,8 @@ from moorage._core.base.quantity import Quantity, parse, parse_value
 from moorage._core.base.selectors import requirement_error
 from moorage.errors import AMOUNTS, InputError, shorten
 
+from ..field_errors import invalid
+
 # ---- field rules -------------------------------------------------------------------------------------------
 #
 # Validation rules of fields.
@@ -184,28 +186,29 @@ def percent(text: str) -> int:
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 
-def int_or_percent(limited: bool = True) -> Rule:
-    """Return the rule that the value is a number, a percentage or None, with the API server's messages.
+def int_or_percent_error(value: Any, limited: bool = True) -> str | None:
+    """Say in the API server's words why a value is neither a number that is not negative nor a percentage.
 
     Parameters
     ----------
     limited : bool
         Whether a percentage is at most 100%.
     """
+    if isinstance(value, int) and value < 0:
+        return invalid(value, "must be greater than or equal to 0")
+    if not isinstance(value, str):
+        return None
+    if re.fullmatch("[0-9]+%", value) is None:
+        return invalid(value, _PERCENT)
+    digits = len(value.lstrip("0"))
+    if limited and (digits > len("100%") or percent(value) > 100):
+        return invalid(value, "must not be greater than 100%")
+    return invalid(value, "must be a 32-bit number") if digits > len("2147483647%") else None
 
-    def rule(value: int | str | None) -> None:
-        if isinstance(value, int) and value < 0:
-            raise InputError(f"Invalid value: {value}: must be greater than or equal to 0")
-        if isinstance(value, str):
-            if re.fullmatch("[0-9]+%", value) is None:
-                raise InputError(f'Invalid value: "{value}": {_PERCENT}')
-            digits = len(value.lstrip("0"))
-            if limited and (digits > len("100%") or percent(value) > 100):
-                raise InputError(f'Invalid value: "{value}": must not be greater than 100%')
-            if digits > len("2147483647%"):
-                raise InputError(f'Invalid value: "{value}": must be a 32-bit number')
 
-    return rule
+def int_or_percent(value: int | str | None) -> None:
+    """Rule: the value is a number, a percentage, which may exceed 100%, or None."""
+    refuse(int_or_percent_error(value, limited=False))
 
 
 def labels(value: Mapping[str, str] | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from ..releases import ADMISSION_PLUGINS
-from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, one_of, required
+from .meta import Int32, LabelSelector, Object, Resources, Struct, between, one_of, required
 from .pod import Toleration
 
 # ---- disruption budgets ------------------------------------------------------------------------------------
@@ -22,7 +22,7 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     unhealthy_pod_eviction_policy: str | None = None
 
 
-_Count = Annotated[Int32, int_or_percent()]
+_Count = Annotated[Int32, between(0)]
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):

@@ -204,7 +204,7 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
     """
 
     partition: Annotated[Int32 | None, between(0)] = None
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent] = None
 
 
 class StatefulSetUpdateStrategy(Struct, frozen=True):

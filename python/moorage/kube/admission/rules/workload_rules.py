@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
-from ...model.meta import percent
+from ...model.meta import int_or_percent_error
 from ...model.workload import unselected
 from ..field_checks import NO_SELECTOR, Rules, during, format_causes, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
@@ -66,23 +66,12 @@ def _controller_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 _PERCENT = re.compile("[0-9]+%")
-_NO_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
-    "used for validation is '[0-9]+%')"
-)
 
 
-def _scaled_errors(value: Any, field: str, least: bool = False) -> Iterator[Fault]:
-    """A number of pods, or a share of them; `least` says that it may exceed all of them."""
-    if isinstance(value, str):
-        if _PERCENT.fullmatch(value) is None:
-            yield Fault(field, invalid(value, _NO_PERCENT))
-        elif not least and (len(value.lstrip("0")) > len("100%") or percent(value) > 100):
-            yield Fault(field, invalid(value, "must not be greater than 100%"))
-        elif len(value.lstrip("0")) > len("2147483647%"):
-            yield Fault(field, invalid(value, "must be a 32-bit number"))
-    else:
-        yield from wrong("min", value, field, "0")
+def _scaled_errors(value: Any, field: str, limited: bool = True) -> Iterator[Fault]:
+    """What is wrong with a number of pods, or a share of them."""
+    if (why := int_or_percent_error(value, limited)) is not None:
+        yield Fault(field, why)
 
 
 def _number(value: Any, absent: int) -> int:
@@ -106,7 +95,7 @@ def _strategy_errors(strategy: Json, field: str, _root: Json) -> Iterator[Fault]
         at = f"{field}.rollingUpdate"
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from _scaled_errors(unavailable, f"{at}.maxUnavailable")
-        yield from _scaled_errors(surge, f"{at}.maxSurge", least=True)
+        yield from _scaled_errors(surge, f"{at}.maxSurge", limited=False)
         if not _number(unavailable, 25) and not _number(surge, 25):
             yield Fault(f"{at}.maxUnavailable", invalid(unavailable, "may not be 0 when `maxSurge` is 0"))
 

@@ -96,7 +96,7 @@ class AskedTwin:
             Path(path) for path in (*files, *(value for _, value in defaults)) if os.path.isabs(path)
         ]
         self.forks = Forks(limits or Limits())
-        prepared = partial(_prepare, cluster, self._defaults, self._named)
+        prepared = partial(_prepare, cluster, self._defaults, files[0] if files else DUMP, is_recursive)
         self._states = _States(cluster, prepared, max_age, self._readable)
         for name in _ROOMS:
             room = importlib.import_module(f"moorage.{name}")
@@ -206,15 +206,13 @@ def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
 
 
 def _prepare(
-    cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]], named: Sequence[str]
+    cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]], name: str, is_recursive: bool
 ) -> Work:
     """Return what answers questions about the present state, in a process that forks for each. Of several
-    files the first one is prepared."""
-    name = named[1]
+    files the first one, `name`, is prepared."""
     listed = None if cluster is None else Listed(DUMP, list(cluster.objects()))
     held = {name: PreparedInput(listed)}
-    input_words = ["-f", name, *(["-R"] if "-R" in named else [])]
-    words = question_of("check", (), b"", defaults).arguments(input_words)
+    words = question_of("check", (), b"", defaults).arguments(["-f", name] + ["-R"] * is_recursive)
     with suppress(MoorageError), click.Context(app, obj=held) as root:  # the command tells what is wrong
         context = check.make_context(words[0], words[1:], parent=root)
         with context.scope(cleanup=False):
@@ -242,12 +240,16 @@ def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
             yield str(file), stat.st_mtime_ns, stat.st_size
 
 
+Changes = int | tuple[tuple[str, int, int], ...]
+"""What changes with a cluster, or with files: how often it has, or their stamps."""
+
+
 class _State(NamedTuple):
     """A state of the cluster that questions are answered about."""
 
     template: Template
     prepared_at: float
-    changes: int
+    changes: Changes
     moment: Moment | None
 
 
@@ -273,11 +275,14 @@ class _States:
         most = self._max_age if max_age is None else max_age
         if self._cluster is not None:
             self._cluster.apply_news()
+        changes = self._changes()  # not under the lock, as folders may be large
         with self._lock:
-            if self._now is None or self._age(self._now) > most or self._now.template.has_ended:
-                self._now = None  # it is given up first: the memory is for one
-                self._now = self._prepared()
-            return self._now
+            now = self._now
+            is_old = now is not None and now.changes != changes and self._age(now) > most
+            if now is None or is_old or now.template.has_ended:
+                now = self._now = None  # it is given up first: the memory is for one
+                now = self._now = self._prepared()
+            return now
 
     def moment(self, state: _State) -> Moment | None:
         """Return how far the cluster was followed: now, if the state is still true."""
@@ -299,11 +304,10 @@ class _States:
             return 0.0
         return inf if self._cluster is None else self._clock() - state.prepared_at
 
-    def _changes(self) -> int:
-        """Return what changes with the cluster, or with files."""
+    def _changes(self) -> Changes:
         if self._cluster is not None:
             return self._cluster.changes
-        return hash(tuple(chain.from_iterable(map(_stamps, self._readable))))
+        return tuple(chain.from_iterable(map(_stamps, self._readable)))
 
     def _clock(self) -> float:
         return 0.0 if self._cluster is None else self._cluster.client.connection.clock()

@@ -68,6 +68,10 @@ from moorage.answers.page import Grid as Grid
 from moorage.answers.page import Lines as Lines
 from moorage.answers.page import amount as amount
 from moorage.answers.page import shortened as shortened
+
+# What Kueue's queues tell, beside the vectors of what they decide.
+from moorage.answers.queues.decided_workloads import new_preemptions as new_preemptions
+from moorage.answers.queues.queue_changes import helpful_changes as helpful_changes
 from moorage.answers.runs.comparison import CompareDocument as CompareDocument
 
 # A page of a document that no command makes.

@@ -52,10 +52,9 @@ def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
     return f"{where if queue else 'waits: '}{reserved.message}{why}"
 
 
-def new_preemptions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> list[PreemptedWorkload]:
-    """Return whom cycles have preempted, and earlier ones had not."""
-    known = {each.workload for cycle in before for each in cycle.preempted}
-    return [each for cycle in cycles for each in cycle.preempted if each.workload not in known]
+def new_preemptions(cycles: Sequence[Cycle], before: Sequence[Cycle]) -> list[PreemptedWorkload]:
+    """Return whom cycles have preempted since the earlier ones, with which they begin."""
+    return [*dict.fromkeys(each for cycle in cycles[len(before) :] for each in cycle.preempted)]
 
 
 def admissions(cycles: Iterable[Cycle], before: Iterable[Cycle]) -> dict[str, AdmittedWorkload]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,8 +81,10 @@ class _ChangedQueues:
             return change.clause
         before = self._queues.cycles
         with self._scheduler.transaction():
-            with suppress(InputError):  # the API server refuses it, so nothing has changed
+            try:
                 self._scheduler.change.apply([change.obj])
+            except InputError:
+                return ""
             self._scheduler.run()
             workload = self._queues.kueue.workloads.get(self._key)
             if workload is None or not workload.counts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import moorage as mo
 from moorage.kube import Job, load
-from moorage.queues import Cycle, PreemptedWorkload
+from moorage.queues import Cycle, Kueue, PreemptedWorkload
 from tests.doors.answers import helpful_changes, new_preemptions
 
 from .test_queue_controller import NODE, QUEUES, QUOTA, Json, job, of_kueue
@@ -43,3 +45,17 @@ def test_a_change_that_the_api_server_refuses_is_not_offered() -> None:
     for deleted, number in (("", 1), ("a", 0)):  # job b is written before, so that its change conflicts
         offered = offers(mo.Scheduler(load(given)), deleted)
         assert len([each for each in offered if each.startswith("in queue other")]) == number, offered
+
+
+def test_few_changes_are_tried_whatever_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [each for number in range(50) for each in other_queue(f"q{number:02}")]
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, *queues, job("a", 4), job("b", 9)]))
+    runs, run = list[int](), Kueue.run
+
+    def counted(kueue: Kueue) -> list[Cycle]:
+        runs.append(1)
+        return run(kueue)
+
+    monkeypatch.setattr(Kueue, "run", counted)
+    assert offers(scheduler)[0].startswith("with nominalQuota 13 cpu")
+    assert len(runs) < 50

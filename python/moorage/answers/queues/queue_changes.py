@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,8 @@ from .decided_workloads import new_preemptions, nodes_text, owner_of, preemption
 if TYPE_CHECKING:
     from moorage.cluster import ChangingScheduler
 
-_MOST = 3
+_MOST, _MOST_RUNS = 3, 32
+"""How many changes are named, and how often Kueue runs for those of one kind."""
 _Place = tuple[str, str]
 """A flavor and a resource."""
 
@@ -44,8 +45,7 @@ def helpful_changes(
         return [f"when admission {check} {', '.join(lacking)} {are} {READY}"] if lacking else []
     tried = _ChangedQueues(scheduler, queues, workload)
     kinds = (tried.other_queues, tried.fewer_pods, tried.smaller_requests, tried.more_quota, tried.no_limits)
-    played = (filter(None, (tried.played(change) for change in kind())) for kind in kinds)
-    return [clause for clauses in played for clause in islice(clauses, 1)][:_MOST]
+    return [*islice(filter(None, map(tried.first, kinds)), _MOST)]
 
 
 class _QueueChange(NamedTuple):
@@ -70,15 +70,27 @@ class _ChangedQueues:
         owner = workload.obj.metadata.controller()
         if owner is not None and owner.kind == Job.__name__:
             self._job = find_object(scheduler.client, Job, owner.name, workload.obj.namespace)
+        self._runs = 0
         self._total: dict[str, int] = {}
         for needs in workload.needs():
             for resource, value in needs.requests.items():
                 self._total[resource] = self._total.get(resource, 0) + value
 
-    def played(self, change: _QueueChange) -> str:
+    def first(self, changes: Callable[[], Iterator[_QueueChange]]) -> str:
+        """Return the first change of a kind that lets the workload in, with what it leads to; "" for none."""
+        self._runs = 0
+        return next(filter(None, map(self._played, changes())), "")
+
+    def _may_run(self) -> bool:
+        self._runs += 1
+        return self._runs <= _MOST_RUNS
+
+    def _played(self, change: _QueueChange) -> str:
         """Return a change with what it leads to; "" if it is refused, or does not let the workload in."""
         if change.obj is None:
             return change.clause
+        if not self._may_run():
+            return ""
         before = self._queues.cycles
         with self._scheduler.transaction():
             try:
@@ -99,7 +111,9 @@ class _ChangedQueues:
             return f"{change.clause}{victims}{nodes_text(number, placed, ', ')}"
 
     def _is_admitted(self, *changed: Object) -> bool:
-        """Whether Kueue admits the workload after changes."""
+        """Whether Kueue admits the workload after changes; not if it has run too often."""
+        if not self._may_run():
+            return False
         kueue = self._kueue.copy()
         for obj in (*changed, *([] if isinstance(changed[-1], Workload) else [self._workload])):
             kueue.apply(obj)

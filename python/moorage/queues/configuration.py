@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from moorage.kube.apiserver.kueue_configuration import ReadConfiguration, read_kueue_configuration
 from moorage.kube.model.autoscaling import ConfigMap
 from moorage.kube.model.meta import LabelSelector
-from moorage.kube.read.kueue_configuration import ReadConfiguration, read_kueue_configuration
 from moorage.kube.workloads.kind_rules import map_of
 
 from .settings import GATES, Settings

@@ -17,6 +17,7 @@ import msgspec
 from moorage.errors import InputError, NoManifestError, NoObjectError, UnusableError, shorten
 
 from ..apiserver.decode import Document, decode, decode_as, is_json
+from ..apiserver.kueue_configuration import read_kueue_configuration
 from ..apiserver.unread_fields import HIDDEN
 from ..model.autoscaling import (
     KUEUE_KEY,
@@ -35,7 +36,6 @@ from ..model.workload import KUEUE, Deployment
 from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .documents import TABLE
-from .kueue_configuration import read_kueue_configuration
 
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from moorage.errors import InputError, located
 
-from ..apiserver.decode import decode
 from ..model.autoscaling import KUEUE_KEY, ConfigMap
 from ..model.meta import LabelSelector, Struct, one_of
-from .documents import read_first
+from ..read.documents import read_first
+from .decode import decode
 
 _STRATEGY = one_of("LessThanOrEqualToFinalShare", "LessThanInitialShare", required=True)
 _TIMESTAMP = one_of("Eviction", "Creation")

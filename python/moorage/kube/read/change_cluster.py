@@ -24,7 +24,7 @@ from ..model.cluster import AppliedChange, Cluster
 from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod
-from ..model.policy import NO_STATUS, PodDisruptionBudget
+from ..model.policy import NO_STATUS, PodDisruptionBudget, ResourceQuota, ResourceQuotaStatus
 from ..model.workload import (
     WORKLOADS,
     ControllerRevision,
@@ -119,6 +119,7 @@ class ClusterChange:
         new = [obj for obj in completed.objects if id(obj) not in there]
         new = [*implied_namespaces(before.namespaces, new, completed), *new]
         old = {key_of(obj): obj for obj in stored}
+        new = [_without_status(obj, old.get(key_of(obj))) for obj in new]
         after = _with(before, new, old)
         gates = self._refusals.gates
         new_pods = NewPods(after, gates, completed.before, completed.texts, self._existing)
@@ -150,7 +151,7 @@ class ClusterChange:
         new = [shown.pop(key_of(obj), obj) for obj in new]
         new[:0] = shown.values()
         old |= {key_of(obj): obj for obj in self.stored([*shown.values()])}
-        after = _with(before, [_without_status(obj, old.get(key_of(obj))) for obj in new], old)
+        after = _with(before, new, old)
         after.others = with_statuses(after)
         written = {key_of(obj): obj for obj in after.others}
         after.change = AppliedChange(
@@ -245,7 +246,11 @@ def _owner(obj: Object) -> tuple[str, str, str]:
 
 
 def _without_status(obj: Object, old: Object | None) -> Object:
-    """Return a budget whose rule has changed without its status, which was that of the old one."""
+    """Return a quota without the usage that its file tells, as controllers count it; and a budget whose rule
+    has changed without its status, which was that of the old one."""
+    if isinstance(obj, ResourceQuota):
+        known = old.status if isinstance(old, ResourceQuota) else ResourceQuotaStatus()
+        return structs.replace(obj, status=known)
     if isinstance(obj, PodDisruptionBudget) and isinstance(old, PodDisruptionBudget) and obj.spec != old.spec:
         return structs.replace(obj, status=NO_STATUS)
     return obj

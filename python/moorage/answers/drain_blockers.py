@@ -147,7 +147,9 @@ class _Proposer:
 
     def __init__(self, scheduler: PodScheduler) -> None:
         self._client = client = scheduler.client
-        self._budgets = BudgetSelectors(client.list(PodDisruptionBudget)[0])
+        budgets: list[PodDisruptionBudget] = client.list(PodDisruptionBudget)[0]
+        self._budgets = BudgetSelectors(budgets)
+        self._unready = unhealthy_pods(client, self._budgets, [budget.namespace for budget in budgets])
         self._scaled: dict[Workload, Object] = {
             Workload(obj.namespace, obj.kind, obj.name): obj
             for kind in SCALED
@@ -168,8 +170,7 @@ class _Proposer:
             yield from map(_without, budgets)
         elif budgets:
             yield from _of_budget(budgets[0], pod)
-            for other in unhealthy_pods(self._client, self._budgets, budgets[0]):
-                yield _ready(other)
+            yield from map(_ready, self._unready.get(budgets[0].key, ()))
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
                 yield _more_replicas(workload)
         else:

@@ -14,6 +14,7 @@ from moorage.cluster.node_changes import LASTING, reason_to_stay, stays
 from moorage.document import Document
 from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, ScheduleResult
 from moorage.errors import examples
+from moorage.grouped import grouped
 from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
@@ -61,11 +62,11 @@ class Blocker(Document, frozen=True):
 
 
 def unhealthy_pods(
-    client: ObjectClient, selectors: BudgetSelectors, budget: PodDisruptionBudget
-) -> list[Pod]:
-    """Return the pods that a budget selects and that are not ready."""
-    own: list[Pod] = client.list(Pod, budget.namespace)[0]
-    return [pod for pod in own if not is_healthy(pod) and budget in selectors.of(pod)]
+    client: ObjectClient, selectors: BudgetSelectors, namespaces: Iterable[str]
+) -> dict[str, list[Pod]]:
+    """Return the pods of namespaces that are not ready, by the key of each budget that selects them."""
+    pods = (pod for namespace in {*namespaces} for pod in client.list(Pod, namespace)[0])
+    return grouped((budget.key, pod) for pod in pods if not is_healthy(pod) for budget in selectors.of(pod))
 
 
 def must_move(pod: Pod) -> bool:
@@ -159,10 +160,14 @@ class Mover:
         scheduler, selectors = self._scheduler, self.selectors()
         with noting_victims(scheduler) as victims:
             kept, results = act()
+            staying = [(pod, why) for pod in pods if (why := kept.get(pod.full_name))]
+            unready = unhealthy_pods(scheduler.client, selectors, [pod.namespace for pod, _ in staying])
             blockers = [
-                Blocker(pod.key, node, why + self._not_ready(selectors, pod), _lasts(selectors, pod, why))
-                for pod in pods
-                if (why := kept.get(pod.full_name))
+                Blocker(pod.key, node, why + _not_ready(unready, budgets), lasts)
+                for pod, why in staying
+                for budgets in [selectors.blocking(pod)]
+                # a budget that allowed a disruption before the drain may do so again
+                for lasts in [why in LASTING or bool(budgets) or not selectors.of(pod)]
             ]
             gone = [pod for pod in pods if pod.full_name not in kept]
             blockers += [Blocker(pod.key, node, why, True) for pod in gone if (why := self._why_left(pod))]
@@ -208,17 +213,6 @@ class Mover:
         """Return the budgets as they are now."""
         return BudgetSelectors(self._scheduler.client.list(PodDisruptionBudget)[0])
 
-    def _not_ready(self, selectors: BudgetSelectors, pod: Pod) -> str:
-        """Return which pods of the budget that keeps a pod are not ready, as the end of a sentence; "" for
-        none."""
-        budgets, client = selectors.blocking(pod), self._scheduler.client
-        names = [
-            each.key
-            for budget in (budgets if len(budgets) == 1 else ())
-            for each in unhealthy_pods(client, selectors, budget)
-        ]
-        return f"; not ready: {examples(names, 3)}" if names else ""
-
     def _is_lasting(self, homeless: HomelessPod) -> bool:
         """Whether no order of moves gives a pod a place."""
         if homeless.problem == UNSCHEDULABLE:
@@ -226,10 +220,11 @@ class Mover:
         return homeless.problem in (EVICTED, REFUSED, GATED, OTHER_SCHEDULER)
 
 
-def _lasts(selectors: BudgetSelectors, pod: Pod, why: str) -> bool:
-    """Whether the reason to keep a pod lasts: a budget that allowed a disruption before the drain may do so
-    again."""
-    return why in LASTING or bool(selectors.blocking(pod)) or not selectors.of(pod)
+def _not_ready(unready: dict[str, list[Pod]], budgets: list[PodDisruptionBudget]) -> str:
+    """Return which pods of the budget that keeps a pod are not ready, as the end of a sentence; "" for
+    none."""
+    pods = unready.get(budgets[0].key, ()) if len(budgets) == 1 else ()
+    return f"; not ready: {examples([pod.key for pod in pods], 3)}" if pods else ""
 
 
 class _Predecessors:

@@ -120,10 +120,7 @@ def test_the_fewest_pods_the_topology_and_the_priority_are_those_that_the_job_na
     assert workload.name == workload_name(wanted)
 
 
-def test_what_has_a_workload_gets_no_other_and_what_names_no_queue_none() -> None:
-    wanted = decode_object(job("Job", "batch/v1", {"template": PODS}))
-    (workload,) = JobWorkloads([]).workloads([wanted])
-    assert JobWorkloads([workload]).workloads([wanted]) == []
+def test_what_names_no_queue_gets_no_workload_unless_there_is_one_by_default() -> None:
     free = job("Job", "batch/v1", {"template": PODS})
     del free["metadata"]["labels"]
     assert sets(free) == []

@@ -55,8 +55,7 @@ class JobWorkloads:
     Parameters
     ----------
     objects : iterable of Object
-        Of them the classes of priorities count, LocalQueues, and Workloads that there are: what owns one gets
-        no other.
+        Of them the classes of priorities count, and LocalQueues.
     frameworks : frozenset of str, optional
         The kinds that become workloads, as Kueue's configuration names them.
     """
@@ -69,14 +68,11 @@ class JobWorkloads:
         self._pod_classes = {each.name: each.value for each in pod_classes}
         self._default_priority = min([each.value for each in pod_classes if each.global_default], default=0)
         self._defaults: set[str] = set()
-        self._owners: set[str] = set()
         for obj in objects:
             if isinstance(obj, WorkloadPriorityClass):
                 self._classes[obj.name] = obj.value
             elif isinstance(obj, LocalQueue) and obj.name == DEFAULT_QUEUE:
                 self._defaults.add(obj.namespace)
-            elif isinstance(obj, Workload):
-                self._owners |= {owner.uid for owner in obj.metadata.owner_references if owner.uid}
 
     def workloads(self, objects: Iterable[Object]) -> list[Workload]:
         """Return the workloads of objects that name a queue, in the order of the objects; those of groups of
@@ -90,7 +86,7 @@ class JobWorkloads:
         workloads: list[Workload] = []
         groups: dict[tuple[str, str], list[Pod]] = {}
         for obj in objects:
-            if not self.queue_of(obj) or _is_controlled(obj) or obj.metadata.uid in self._owners:
+            if not self.queue_of(obj) or _is_controlled(obj):
                 continue
             if isinstance(obj, Pod) and (name := obj.metadata.labels.get(POD_GROUP)):
                 groups.setdefault((obj.namespace, name), []).append(obj)
@@ -104,7 +100,7 @@ class JobWorkloads:
         return workloads
 
     def made_of(self, obj: Object) -> list[Workload]:
-        """Return the workloads of a job, whoever owns some already."""
+        """Return the workloads of a job."""
         with located(obj=obj.full_name):
             sets = list(_sets_of(obj))
         is_numbered = obj.kind in ("LeaderWorkerSet", "Deployment")

@@ -175,3 +175,32 @@ def test_cohorts_in_a_circle_without_other_queues_admit_nothing() -> None:
     queues = scheduler.ask.queues()
     assert queues is not None
     assert "cohort has a cycle" in queues.kueue.snapshot.queues["team"].inactive
+
+
+def test_preemptions_without_end_go_on_when_something_changes() -> None:
+    reclaims = {"preemption": {"reclaimWithinCohort": "Any"}}
+    queues = [
+        of_kueue(
+            "ClusterQueue",
+            name,
+            {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": [QUOTA]} | more,
+        )
+        for name, more in (("team", reclaims), ("other", {}))
+    ]
+    local = of_kueue("LocalQueue", "other", {"clusterQueue": "other"}, "default")
+    older = [job(f"older-{at}", 3) for at in range(2)]
+    for each in older:
+        each["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "other"}
+    big = job("big", 9)
+    big["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "4"}
+    scheduler = mo.Scheduler(load([NODE, QUEUES[0], *queues, QUEUES[2], local, *older, big]))
+    controller = scheduler.ask.queues()
+    assert controller is not None
+    kueue = controller.kueue.copy()
+    assert [len(victims) for victims in kueue.endless.values()] == [1]
+    assert kueue.run() == []
+    assert kueue.endless
+    kueue.apply(decode_object(queues[0]))
+    assert kueue.endless == {}
+    assert kueue.run()
+    assert kueue.endless

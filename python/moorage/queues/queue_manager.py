@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from moorage.errors import InputError
+from moorage.grouped import grouped
 from moorage.kube.model.kueue import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace
@@ -130,8 +131,9 @@ class Kueue:
     ----------
     workloads : dict of str to QueuedWorkload
         By ``namespace/name``.
-    endless : dict of str to str
-        The workloads that preempt others again and again, and whom, since the last `run`.
+    endless : dict of str to tuple of str
+        The workloads that preempt others again and again, and whom. Nothing is decided until something
+        changes outside of Kueue.
     """
 
     def __init__(
@@ -159,7 +161,8 @@ class Kueue:
         self._queued: set[str] = set()
         self._moved: dict[str, None] = {}
         self._round = 1
-        self.endless: dict[str, str] = {}
+        self.endless: dict[str, tuple[str, ...]] = {}
+        self._preempting: Counter[object] = Counter()  # what was decided, since the last change outside
         given = list(objects)
         for obj in given:
             if not isinstance(obj, Workload):
@@ -173,6 +176,7 @@ class Kueue:
 
     def configure(self, settings: Settings) -> None:
         """Go on with another configuration, as after a restart."""
+        self._begin_anew()
         self.settings = settings
         self._pending.clear()
         self._busy.clear()
@@ -189,7 +193,16 @@ class Kueue:
         new.workloads = {key: workload.copy() for key, workload in self.workloads.items()}
         new._busy = self._busy.copy()
         new._pending = {name: queue.copy(new.workloads, new._busy) for name, queue in self._pending.items()}
-        for name in ("_objects", "_touched", "_retried", "_leaving", "_evicted", "_queued", "_moved"):
+        for name in (
+            "_objects",
+            "_touched",
+            "_retried",
+            "_leaving",
+            "_evicted",
+            "_queued",
+            "_moved",
+            "_preempting",
+        ):
             setattr(new, name, getattr(self, name).copy())
         return new
 
@@ -246,6 +259,7 @@ class Kueue:
         arrival : int, optional
             Which of the workloads of one second came first.
         """
+        self._begin_anew()
         if isinstance(obj, Workload):
             known = self.workloads.get(obj.key)
             if known is not None:
@@ -264,10 +278,12 @@ class Kueue:
         self._objects = {key: obj for key, obj in self._objects.items() if key not in objects} | kept
         self._read()
         if any(kind == "Node" for kind, _ in objects):
+            self._begin_anew()
             self._retried |= dict.fromkeys(self._pending)
 
     def delete(self, kind: str, key: str) -> None:
         """Delete an object, if it is there."""
+        self._begin_anew()
         if kind == "Workload":
             workload = self.workloads.pop(key, None)
             if workload is not None:
@@ -337,9 +353,14 @@ class Kueue:
 
     # ---- what happens to workloads
 
+    def _begin_anew(self) -> None:
+        """Forget what was decided again and again: something has changed outside of Kueue."""
+        self.endless, self._preempting = {}, Counter()
+
     def finish(self, key: str) -> None:
         """Let a workload finish."""
         if (workload := self.workloads.get(key)) is not None and not workload.is_true(FINISHED):
+            self._begin_anew()
             before = workload.status
             workload.set_condition(FINISHED, True, "JobFinished", "Job finished successfully", self.now)
             self._written(workload, before)
@@ -347,6 +368,7 @@ class Kueue:
     def activate(self, key: str, active: bool) -> None:
         """Set ``spec.active`` of a workload."""
         if (workload := self.workloads.get(key)) is not None and workload.active != active:
+            self._begin_anew()
             workload.active = active
             workload.revision += 1
             self._written(workload, workload.status)
@@ -354,6 +376,7 @@ class Kueue:
     def prioritize(self, key: str, priority: int) -> None:
         """Change the priority of a workload."""
         if (workload := self.workloads.get(key)) is not None and workload.priority != priority:
+            self._begin_anew()
             workload.priority = priority
             workload.revision += 1
             self._written(workload, workload.status, retries=workload.has_priority_class)
@@ -361,6 +384,7 @@ class Kueue:
     def reclaim(self, key: str, counts: Mapping[str, int]) -> None:
         """Say how many pods of a workload need their quota no more, by pod set."""
         if (workload := self.workloads.get(key)) is not None and workload.reclaimable != counts:
+            self._begin_anew()
             workload.reclaimable = dict(counts)
             workload.revision += 1
             workload.changed()
@@ -373,6 +397,7 @@ class Kueue:
             old = workload.checks[check]
             new = CheckState(state, message, self.now if state != old.state else old.at, old.retry_after)
             if new != old:
+                self._begin_anew()
                 workload.checks[check] = new
                 self._written(workload, workload.status)
 
@@ -669,6 +694,7 @@ class Kueue:
         self.now += milliseconds
         for key, workload in self.workloads.items():
             if workload.requeue_at is not None:
+                self._begin_anew()
                 self._touched[key] = None
         self.settle()
 
@@ -723,10 +749,7 @@ class Kueue:
         """
         self.settle()
         cycles: list[Cycle] = []
-        preempting = Counter[object]()
-        if self._busy:
-            self.endless = {}
-        while any(not self.snapshot.queues[name].inactive for name in self._busy):
+        while not self.endless and any(not self.snapshot.queues[name].inactive for name in self._busy):
             cycle = self.cycle()
             is_idle = not (cycle.admitted or cycle.preempted or cycle.evicted)
             if is_idle and cycles and cycles[-1] == cycle:
@@ -734,10 +757,10 @@ class Kueue:
             cycles.append(cycle)
             if cycle.preempted:
                 decided = cycle.attempts, tuple([each.workload for each in cycle.admitted]), cycle.preempted
-                preempting[decided] += 1
-                if preempting[decided] > _REPEATED:
-                    self.endless = {each.by: each.workload for each in cycle.preempted}
-                    break
+                self._preempting[decided] += 1
+                if self._preempting[decided] > _REPEATED:
+                    pairs = grouped((each.by, each.workload) for each in cycle.preempted)
+                    self.endless = {by: tuple(victims) for by, victims in pairs.items()}
             if len(cycles) == _MOST_CYCLES:
                 raise InputError(f"the workloads preempt one another without end: {_MOST_CYCLES} cycles")
         return cycles

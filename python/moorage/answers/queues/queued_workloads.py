@@ -177,9 +177,10 @@ def admission_lines(
     sets: list[LeaderWorkerSet] = scheduler.client.list(LeaderWorkerSet)[0]
     if passed := [each.full_name for each in sets if QUEUE in each.metadata.labels]:
         yield f"{first_of(passed, 3)}: does not go through its queue here, and holds no quota"
-    for by, victim in kueue.endless.items():
-        text = "whenever that is back, without end, as in Kueue"
-        yield f"{name_of(kueue, by)} preempts {name_of(kueue, victim)} {text}"
+    for by, victims in kueue.endless.items():
+        text = f"whenever {'that is' if len(victims) == 1 else 'they are'} back, without end, as in Kueue"
+        names = first_of([name_of(kueue, each) for each in victims], 3)
+        yield f"{name_of(kueue, by)} preempts {names} {text}"
     if queues.ignored:
         yield f"not simulated of Kueue's configuration: {', '.join(queues.ignored)}"
     for why, keys in grouped((why, name_of(kueue, key)) for key, why in uncounted(kueue).items()).items():

@@ -31,7 +31,7 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
     pods: Count = field(name="podsNoLongerWaiting")
     newly: Count = field(name="podsNewlyWaiting")
     by: Literal["consolidation", "drains"]
-    """Karpenter, as plan consolidate plays it; without NodePools the nodes that plan drain can empty."""
+    """Karpenter, as plan consolidate plays it; without NodePools the nodes that plan drain finds to empty."""
     before: NodesPrice | None
     """The nodes that are left by it with the requests as they are, or that can be emptied; null if it was not
     tried, as there are many nodes."""
@@ -51,7 +51,9 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
             nodes = f"plan consolidate leaves {self.after}, and {self.before} with the present requests"
         else:
             fewer, price = self.after.nodes - self.before.nodes, self.after.price - self.before.price
-            nodes = f"plan drain can empty {self.after}, and {self.before.nodes} with the present requests"
+            nodes = (
+                f"plan drain finds {self.after} to empty, and {self.before.nodes} with the present requests"
+            )
         changes = []
         if fewer:
             changes.append(f"{number_of(abs(fewer), 'node', 'nodes')} {'fewer' if fewer > 0 else 'more'}")

@@ -30,7 +30,8 @@ def room_kept(view: ClusterView) -> Iterator[str]:
         missing = [key for key in keys if key in errors]
         why = f", not for {len(missing)} more: {errors[missing[0]].text}" if missing else ""
         room = number_of(len(keys) - len(missing), "pod", "pods")
-        yield f"CapacityBuffer {name} keeps room for {room}{why}"
+        gate = "" if view.options.source else "; the gate CapacityBuffer is taken to be on"
+        yield f"CapacityBuffer {name} keeps room for {room}{why}{gate}"
 
 
 # ---- NodePools as Karpenter sees them once it has looked at their node classes -----------------------------

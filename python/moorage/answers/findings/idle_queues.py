@@ -63,8 +63,14 @@ def uncounted_workloads(done: Simulation) -> Iterator[LintFinding]:
 
 
 def jobs_without_workload(done: Simulation) -> Iterator[LintFinding]:
-    """Yield the jobs of which Kueue makes no workload."""
+    """Yield the jobs of which Kueue makes no workload, and those whose queue does not exist."""
     if (queues := done.scheduler.ask.queues()) is not None:
-        for workload, text in refused_workloads(queues):
+        known = {local.key for local in queues.kueue.listed(LocalQueue)}
+        lost = [
+            (each.obj, f"LocalQueue {each.obj.spec.queue_name} doesn't exist")
+            for each in queues.kueue.workloads.values()
+            if each.active and each.status == "pending" and "/".join(each.queue) not in known
+        ]
+        for workload, text in (*refused_workloads(queues), *lost):
             pods = sum(each.count for each in workload.spec.pod_sets)
             yield of_workload("job-not-queued", owner_of(workload), text, pods)

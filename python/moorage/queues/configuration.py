@@ -17,6 +17,11 @@ _ALONE = (
     "quotaCheckStrategy",
 )
 """Fields that decide about workloads, and are not simulated; others are about how Kueue runs."""
+_RUNTIME = {
+    *("kind", "metadata", "namespace", "health", "metrics", "webhook", "controller", "tls"),
+    *("leaderElection", "pprofBindAddress", "internalCertManagement", "clientConnection", "queueVisibility"),
+}
+"""Fields about how Kueue runs."""
 _SYSTEM = {"kube-system", "kueue-system"}
 
 
@@ -55,6 +60,8 @@ def _ignored(read: ReadConfiguration, is_old: bool) -> Iterator[str]:
     """Yield what decides about workloads, and is not simulated."""
     fields, document = read
     yield from filter(document.get, _ALONE)
+    known = _RUNTIME.union(_ALONE, fields.__struct_encode_fields__)
+    yield from (f"{name} (no such field)" for name in document if name not in known)
     if not _is_shipped(fields.managed_jobs_namespace_selector or LabelSelector()):
         yield "managedJobsNamespaceSelector"
     waits = fields.wait_for_pods_ready

@@ -10,9 +10,11 @@ from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.kueue import Workload as KueueWorkload
-from moorage.kube.model.workload import QUEUE, LeaderWorkerSet
+from moorage.kube.model.meta import Object
+from moorage.kube.model.workload import QUEUE, Deployment, Job, LeaderWorkerSet, StatefulSet
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import Cycle, Kueue
+from moorage.queues.jobs.job_workloads import framework_of
 
 from .decided_workloads import (
     PlacedOf,
@@ -177,6 +179,7 @@ def admission_lines(
     sets: list[LeaderWorkerSet] = scheduler.client.list(LeaderWorkerSet)[0]
     if passed := [each.full_name for each in sets if QUEUE in each.metadata.labels]:
         yield f"{first_of(passed, 3)}: does not go through its queue here, and holds no quota"
+    yield from _unmanaged(scheduler, kueue)
     for by, victims in kueue.endless.items():
         text = f"whenever {'that is' if len(victims) == 1 else 'they are'} back, without end, as in Kueue"
         names = first_of([name_of(kueue, each) for each in victims], 3)
@@ -185,3 +188,22 @@ def admission_lines(
         yield f"not simulated of Kueue's configuration: {', '.join(queues.ignored)}"
     for why, keys in grouped((why, name_of(kueue, key)) for key, why in uncounted(kueue).items()).items():
         yield f"{first_of(keys, 3)}: {why}; it does not count"
+
+
+def _unmanaged(scheduler: ChangingScheduler, kueue: Kueue) -> Iterator[str]:
+    """Yield which jobs name a queue, though Kueue's configuration leaves their kind alone."""
+    if (frameworks := kueue.settings.frameworks) is None:
+        return
+    kinds: tuple[type[Object], ...] = (Job, StatefulSet, Deployment)
+    owners = {owner.uid for each in kueue.workloads.values() for owner in each.obj.metadata.owner_references}
+    named = [
+        (framework_of(obj), obj.full_name)
+        for kind in kinds
+        for obj in scheduler.client.list(kind)[0]
+        if QUEUE in obj.metadata.labels
+        and obj.metadata.controller() is None
+        and obj.metadata.uid not in owners
+    ]
+    for framework, names in grouped(each for each in named if each[0] not in frameworks).items():
+        why = f"Kueue's configuration does not manage {framework} (integrations.frameworks)"
+        yield f"{first_of(names, 3)}: {why}, so its queue does not count"

@@ -116,7 +116,7 @@ class JobWorkloads:
     def queue_of(self, obj: Object) -> str:
         """Return the queue that an object names, or has by default; "" for none, or for a kind that is not
         managed."""
-        if self._frameworks is not None and _framework(obj) not in self._frameworks:
+        if self._frameworks is not None and framework_of(obj) not in self._frameworks:
             return ""
         named = obj.metadata.labels.get(QUEUE, "")
         if named or full_kind(obj.kind, obj.api_version) not in _MANAGED or _is_controlled(obj):
@@ -151,7 +151,7 @@ def _is_controlled(obj: Object) -> bool:
     return owner is not None and full_kind(owner.kind, owner.api_version) in _MANAGED
 
 
-def _framework(obj: Object) -> str:
+def framework_of(obj: Object) -> str:
     """Return how Kueue's configuration names a kind."""
     group, kind = obj.api_version.rpartition("/")[0], obj.kind.lower()
     return kind if group in ("", "apps") else f"{group}/{kind}"

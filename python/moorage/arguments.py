@@ -100,8 +100,8 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
             if type(taken) is float and not isfinite(taken):
                 raise ValueError(f"{name} must be finite, not {taken}")
             return taken
-    wanted = " or ".join(_words(choice) for choice in choices)
-    raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}")
+    wanted = " or ".join(_words(choice, names) for choice in choices)
+    raise TypeError(f"{name} must be {wanted}, not {_kind_of(value)}")
 
 
 @contextmanager
@@ -124,9 +124,17 @@ def _item(choice: str) -> str:
     return rest[:-1] if kind in ("Sequence", "Iterable") else ""
 
 
-def _words(choice: str) -> str:
+def _words(choice: str, names: Mapping[str, Any]) -> str:
     item = _item(choice)
+    fields = ", ".join(getattr(names.get(item), "_fields", ()))
+    item += f"({fields})" * bool(fields)
     return f"a sequence of {item}" if item else _WORDS.get(choice, f"a {choice}")
+
+
+def _kind_of(value: Any) -> str:
+    """The type of a value, and the types of the items of a list."""
+    items = dict.fromkeys(type(item).__name__ for item in value) if isinstance(value, list | tuple) else ()
+    return type(value).__name__ + (f" of {', '.join(items)}" if items else "")
 
 
 def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:

@@ -396,6 +396,14 @@ def test_a_name_that_nothing_has(name: str) -> None:
         scheduler(node("a")).ask.explain(name)
 
 
+def test_a_workload_that_is_not_there_is_told_with_those_like_it() -> None:
+    one = Scheduler(build_cluster([machine("a"), replicas("Deployment", "web", 1)]))
+    with pytest.raises(
+        NotFoundError, match="^deploy/wep: there is no such workload with a pod; nearest: web$"
+    ):
+        one.ask.explain("deploy/wep")
+
+
 def test_dry_runs_of_preemption_end_with_enough_candidates() -> None:
     nodes = [node(f"n{at}", cpu=1) for at in range(150)]
     victims = [pod(f"v{at}", on=f"n{at}", requests={"cpu": 1}) for at in range(150)]

@@ -291,14 +291,22 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
     [
         ("a in (", "unable to parse requirement"),
         ([], "drain_plan: give at least one node"),
+        (["a", ""], "the name or selector of nodes is empty"),
+        (["a", "pool=x"], 'no Node has the labels "pool=x"'),
         (2, "must be from 1 to 1, the number of schedulable nodes, not 2"),
         (True, "nodes must be a string or a whole number or a sequence of str or None, not bool"),
+        (["a", 1], "a sequence of str or None, not list of str, int"),
     ],
 )
 def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> None:
     with pytest.raises((InputError, TypeError)) as error:
         scheduler([node("a")], []).ask.drain_plan(nodes)
     assert message in str(error.value)
+
+
+def test_names_and_selectors_together_are_drained() -> None:
+    one = scheduler([node("a", pool="x"), node("b", pool="y"), node("c", pool="z"), node("d", pool="x")], [])
+    assert {*one.ask.drain_plan(["b", "pool=x", "pool=y"]).nodes} == {"a", "b", "d"}
 
 
 # ---- defragment --------------------------------------------------------------------------------------------

@@ -64,6 +64,12 @@ def test_a_wrong_argument_is_refused(holder: str, name: str) -> None:
             assert everything(one) == before, (parameter.name, told)
 
 
+def test_an_item_is_told_with_its_fields() -> None:
+    wanted = r"a sequence of ResourceRequest\(workload, container, requests, by\), not list of dict$"
+    with pytest.raises(TypeError, match=wanted):
+        world().change.set_requests([{"workload": "deploy/x"}])  # type: ignore[list-item]
+
+
 def arguments(
     verb: Callable[..., Any], wrong: inspect.Parameter, value: Any
 ) -> tuple[list[Any], dict[str, Any]]:

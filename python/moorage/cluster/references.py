@@ -192,29 +192,33 @@ def select_nodes(
     Parameters
     ----------
     nodes : str or iterable of str
-        A name, names, or a selector such as ``pool=gpu,zone in (a,b)``. A text that can be a name is one, and
-        ``node/NAME`` is, too. ``zone``, ``region``, ``type`` and ``pool`` stand for what `SHORT_LABELS` says
-        on nodes without labels of these names.
+        A name or a selector such as ``pool=gpu,zone in (a,b)``, or several. A text that can be a name is
+        one, and ``node/NAME`` is, too. ``zone``, ``region``, ``type`` and ``pool`` stand for what
+        `SHORT_LABELS` says on nodes without labels of these names.
     among : container of str, optional
         The names of the nodes that a selector may select; by default all.
 
     Returns
     -------
     list of Node
-        In the order of the given names; those of a selector by name.
+        In the order of the given texts; those of a selector by name.
 
     Raises
     ------
     InputError
         A node does not exist, or the selector is empty, malformed, or selects none.
     """
-    if isinstance(nodes, str) and not nodes.strip():
-        raise InputError("the name or selector of nodes is empty")
-    if isinstance(nodes, str) and NAME.fullmatch(node_name(nodes)) is None:
+    chosen: dict[str, Node] = {}
+    for text in dict.fromkeys(map(node_name, [nodes] if isinstance(nodes, str) else nodes)):
+        if not text.strip():
+            raise InputError("the name or selector of nodes is empty")
+        if NAME.fullmatch(text) is not None:
+            chosen.setdefault(text, get(client, Node, text))
+            continue
         listed: list[Node] = client.list(Node)[0]
-        return _selected([node for node in listed if among is None or node.name in among], nodes)
-    names = [nodes] if isinstance(nodes, str) else nodes
-    return [get(client, Node, name) for name in dict.fromkeys(map(node_name, names))]
+        among_these = [node for node in listed if among is None or node.name in among]
+        chosen |= {node.name: node for node in _selected(among_these, text)}
+    return [*chosen.values()]
 
 
 def _selected(nodes: Sequence[Node], text: str) -> list[Node]:

@@ -97,6 +97,7 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     namespace, _, name = text.rpartition("/")
     if namespace and (pod := find_object(client, Pod, name, namespace)) is not None:
         return pod
+    why = f"{text}: there is no such workload with a pod"
     try:
         named = object_named(client, text, lacks="has no pods")
         kind, namespace, name = type(named), named.namespace, named.name
@@ -107,13 +108,14 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
             raise NotFoundError(absent.message) from None
         if kind in (Pod, CompositePodGroup):
             raise NotFoundError(absent.message) from None
+        why += "".join(absent.message.partition("; ")[1:])
     if isinstance(named, Pod):
         return named
     if isinstance(named, CompositePodGroup):
         raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}")
     if pods := _pods_of(client, Workload(namespace, kind.__name__, name)):
         return min(pods, key=lambda pod: pod.spec.node_name != "")
-    raise NotFoundError(f"{text}: there is no such workload with a pod")
+    raise NotFoundError(why)
 
 
 def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:

@@ -21,6 +21,7 @@ from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Deployment, Node, Pod, group_of
+from moorage.kube.model.workload import full_kind
 from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
 from moorage.store import find_object
@@ -222,9 +223,9 @@ class Verdict(NamedTuple):
         """How many replicas of which kinds that are not simulated are a failure, or are none; "" for none."""
         findings = [finding for finding in self.findings if finding.is_unknown and finding.counts == counts]
         workloads = [finding.group.workload for finding in findings]
-        kinds = first_of([*dict.fromkeys(f"{each.kind}.{each.group}" for each in workloads)], 2)
+        kinds = first_of([*dict.fromkeys(full_kind(each.kind, f"{each.group}/") for each in workloads)], 2)
         replicas = number_of(sum(finding.pods for finding in findings), "replica", "replicas")
-        return f"{replicas} of kinds not known ({kinds})" if findings else ""
+        return f"{replicas} not simulated ({kinds})" if findings else ""
 
     @property
     def failed_losses(self) -> int:

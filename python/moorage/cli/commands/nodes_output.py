@@ -514,7 +514,7 @@ def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     if any(room.use for room in rooms):
         columns += [(_raw(name, "used"), partial(_raw_use, name)) for name in FIRST]
     columns += [(f"largest_pod_{_raw(name)}", _amount("largest", name, "0")) for name in FIRST]
-    return _printed([*columns, ("taints", lambda room: ", ".join(room.taints)), ("held_by", _held_by)], rooms)
+    return _printed([*columns, ("taints", lambda room: ", ".join(room.taints))], rooms)
 
 
 def _raw(name: str, *kind: str) -> str:

@@ -233,8 +233,8 @@ def drain(
     Exit codes: 0 if it ran, whatever the answer; 1 with --gate if a node cannot be drained; 2 for bad input.
     """
     if bool(names) + (count is not None) + all_nodes != 1:
-        raise click.UsageError("give nodes, --count or --all")
-    which = None if all_nodes else count or (names[0] if len(names) == 1 else names)
+        raise click.UsageError("give one of nodes, --count and --all")
+    which = None if all_nodes else count or names
     source = "NODE" if names else "--all" if all_nodes else "--count"
     if options["autoscale"] and not names:
         raise click.UsageError(
@@ -426,8 +426,7 @@ def _answer(
                 from moorage.answers.runs.coming_nodes import ahead_of_drain
                 from moorage.cluster.references import select_nodes
 
-                names = drained or ()
-                nodes = select_nodes(scheduler.client, names[0] if len(names) == 1 else names)
+                nodes = select_nodes(scheduler.client, drained or ())
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
             answer = ask(scheduler, [(template.pod, template.share) for template in read.pods], setup.coming)
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):

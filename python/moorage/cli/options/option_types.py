@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from moorage.errors import first_of, nearest
+from moorage.errors import ConfigurationError, first_of, nearest
 
 from ..messages import QUIET, REFUSED, ROWS, TOP, VERBOSE
 
@@ -114,6 +114,16 @@ class WithExamples(click.Command):
         for parameter in self.params:
             if parameter.type == click.STRING and re.search(r"\b(FILE|DIR)\b", parameter.metavar or ""):
                 parameter.type = PATH
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of the scheduler that a configuration makes names its file."""
+        try:
+            return super().invoke(ctx)
+        except ConfigurationError as error:
+            from moorage.kube.read.files import source_name
+
+            file = ctx.params.get("config")
+            raise error.located(source=source_name(file) if isinstance(file, str) else "") from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, those for help at the end; see `click.Command`."""

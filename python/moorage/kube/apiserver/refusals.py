@@ -208,7 +208,7 @@ class Refusals:
             raise located from None
         self._first = self._first or located
         names = obj.kind, obj.api_version, default_namespace(obj), obj.name or located.obj
-        self._refused[origin] = refused_object(error, names, origin.source)
+        self._refused.setdefault(origin, refused_object(error, names, origin.source))
 
     def raise_any(self) -> None:
         """Raise a RefusedObjectsError if any object was refused."""

@@ -167,10 +167,17 @@ def documents(text: str, source: str, duplicates: list[DuplicateKey] | None = No
     try:
         yield from builder.documents()
     except UnplacedError as error:
-        raise InputError(shorten(str(error)), source=f"{source}:{builder.line}") from None
+        raise _at(builder.line, source, shorten(str(error))) from None
     except yaml.MarkedYAMLError as error:
         line = builder.line if error.problem_mark is None else error.problem_mark.line + 1
-        raise InputError(f"invalid YAML: {error.problem}", source=f"{source}:{line}") from None
+        raise _at(line, source, f"invalid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or str(error).splitlines()[0]
         raise InputError(f"invalid YAML: {reason}", source=source) from None
+
+
+def _at(line: int, source: str, message: str) -> InputError:
+    """Return an error about a line of a file, or of a text that the caller names."""
+    if source:
+        return InputError(message, source=f"{source}:{line}")
+    return InputError(f"line {line}: {message}")

@@ -239,7 +239,10 @@ def load_configuration(
         raise ConfigurationError("load", str(error), source=name, path=error.path) from None
     set_defaults(configuration, in_tree, gates)
     if wrong := room.validation.validate(configuration, gates):
-        raise ConfigurationError("validate", wrong, source=name)
+        names = [profile.scheduler_name for profile in configuration.profiles or ()]
+        twice = next((each for each in names if each and names.count(each) > 1), None)
+        hint = f'; "{twice}" is the schedulerName of two profiles' if twice else ""
+        raise ConfigurationError("validate", wrong, source=name, hint=hint)
     return configuration
 
 

@@ -305,7 +305,8 @@ def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> N
 
 
 def test_names_and_selectors_together_are_drained() -> None:
-    one = scheduler([node("a", pool="x"), node("b", pool="y"), node("c", pool="z"), node("d", pool="x")], [])
+    pools = zip("abcd", "xyzx", strict=True)
+    one = scheduler([node(name, labels={"pool": pool}) for name, pool in pools], [])
     assert {*one.ask.drain_plan(["b", "pool=x", "pool=y"]).nodes} == {"a", "b", "d"}
 
 

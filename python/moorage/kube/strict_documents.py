@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
-from moorage.errors import InputError, nearest_or_known, shorten
+from moorage.errors import InputError, nearest, shorten
 
 from .read.documents import read_yaml
 from .read.files import read_file, source_name
@@ -70,10 +71,25 @@ def decode_part(value: Any, struct: type[T]) -> T:
         return msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
-        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", str(error))
-        if unknown and issubclass(struct, msgspec.Struct):
-            message += nearest_or_known(unknown[1], struct.__struct_encode_fields__)
+        unknown = re.fullmatch(r"Object contains unknown field `([^`]*)`", message)
+        if unknown:
+            fields = _fields_at(inspect.type_info(struct), where)
+            message += nearest(unknown[1], fields) or f"; there are {', '.join(fields)}"
         raise InputError(message, path=where.rstrip("`")) from None
+
+
+def _fields_at(kind: inspect.Type, where: str) -> list[str]:
+    """Return the fields of the struct at a path, as ``spec.events[0]``."""
+    for name, _ in re.findall(r"(\w+)|(\[[^]]*\])", where):
+        if isinstance(kind, inspect.StructType):
+            kind = next(field.type for field in kind.fields if field.encode_name == name)
+        elif isinstance(kind, inspect.DictType):
+            kind = kind.value_type
+        elif isinstance(kind, inspect.CollectionType):
+            kind = kind.item_type
+        if isinstance(kind, inspect.UnionType):
+            kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+    return [field.encode_name for field in kind.fields] if isinstance(kind, inspect.StructType) else []
 
 
 # ---- time spans --------------------------------------------------------------------------------------------

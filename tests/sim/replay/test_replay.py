@@ -265,12 +265,12 @@ def test_recorded_bindings_have_no_effect() -> None:
         (
             lambda t: t.patch(1, "node/a", {"spec": {"taints": [{"key": "k", "effect": "Foo"}]}}),
             {},
-            "Node a: event at 1 s: patch node/a.spec.taints[0].effect: must be one of ",
+            "event at 1 s: patch node/a: Node a: spec.taints[0].effect: must be one of ",
         ),
         (
             lambda t: t.patch(1, "node/a", {"status": {"allocatable": {"cpu": "1"}}}),
             {},
-            "event at 1 s: patch node/a.status: a patch does not change the status",
+            "event at 1 s: patch node/a: status: a patch does not change the status",
         ),
         (lambda t: None, {"on_failure": "x"}, 'on_failure: must be retry or drop, not "x"'),
         (lambda t: None, {"clock": 1}, "clock: is virtual in a replay"),

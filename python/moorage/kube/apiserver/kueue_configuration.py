@@ -76,10 +76,7 @@ def read_kueue_configuration(source: ConfigMap) -> ReadConfiguration:
         It is no YAML, or a field has a wrong value.
     """
     with located(obj=f"configmap {source.key}", path=f"data[{KUEUE_KEY}]"):
-        try:
-            value = read_first(source.data[KUEUE_KEY], "")[0]
-        except InputError as error:  # of a line of this text, not of the file that it stands in
-            raise InputError(f"line {error.source.removeprefix(':')}: {error.message}") from None
+        value = read_first(source.data[KUEUE_KEY], "")[0]
         if not isinstance(value, dict):
             raise InputError("no configuration of Kueue: give an object with apiVersion and kind")
         fields = decode(value, KueueConfiguration)

@@ -405,7 +405,7 @@ class Replayer(Policy):
         return _pod(template.pod, key, number, timestamp(int(self.since + now)))
 
     def _error(self, at: int, message: str) -> InputError:
-        return InputError(message, path=_name_of(self.timeline.event(self.cursor.index(at))))
+        return InputError(message, source=_name_of(self.timeline.event(self.cursor.index(at))))
 
     def _queue_up(self, pods: Sequence[Pod]) -> None:
         """Write new pods to the store, so that those without a node wait in the queue."""
@@ -440,7 +440,7 @@ class Replayer(Policy):
             It cannot be applied.
         """
         verb, subject, argument = event.verb, event.subject, cast(Any, event.argument)
-        with located(ApiError, path=_name_of(event)):
+        with located(ApiError, source=_name_of(event)):
             if verb is Verb.CREATE:
                 self._last_join = event.time
                 name = subject.rpartition("/")[2]

@@ -298,8 +298,8 @@ class VolumeZone(VolumeZoneFacts):
 
     def _topologies_in(self, state: fwk.CycleState, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The topologies that PreFilter has found, or would find."""
-        found: tuple[Topology, ...] | None = state.find(ZONE_STATE)
-        return self._topologies(pod) if found is None else found
+        topologies: tuple[Topology, ...] | None = state.find(ZONE_STATE)
+        return self._topologies(pod) if topologies is None else topologies
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None

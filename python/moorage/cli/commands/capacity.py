@@ -236,7 +236,7 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @output_option(
     ["table", "wide", "json", "yaml", "csv", "markdown", "html", "name"],
     "wide adds types, prices, all resources, taints, and the workloads that request most; csv has the "
-    "same in millicores and bytes.",
+    "same in millicores and bytes, without workloads.",
 )
 @change_options
 @scheduler_options

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from threading import Lock
+from threading import RLock
 from types import FunctionType
 from typing import Any
 
@@ -29,7 +29,7 @@ _OF_ALL_PODS = "another", "close", "events_to_register", "lister", "required_han
 """The methods of base classes that no whole plugin overrides but by its facts."""
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
-_AWAKENING = Lock()
+_AWAKENING = RLock()  # an interrupt may leave it to its thread
 
 
 class PluginFacts(ClaimPlugin):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
-from msgspec.structs import replace
 from tests.conformance.runner import failures
 from tests.conformance.test_vectors import DATA
 from tests.conformance.vectors import lines

@@ -32,6 +32,8 @@ from .model.admission_policies import Validation as Validation
 from .model.autoscaling import AKSNodeClass as AKSNodeClass
 from .model.autoscaling import AutoscalerFlags as AutoscalerFlags
 from .model.autoscaling import Budget as Budget
+from .model.autoscaling import CapacityBuffer as CapacityBuffer
+from .model.autoscaling import CapacityBufferSpec as CapacityBufferSpec
 from .model.autoscaling import ContainerResourcePolicy as ContainerResourcePolicy
 from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference
 from .model.autoscaling import Disruption as Disruption
@@ -40,6 +42,7 @@ from .model.autoscaling import GCENodeClass as GCENodeClass
 from .model.autoscaling import HorizontalPodAutoscaler as HorizontalPodAutoscaler
 from .model.autoscaling import HorizontalPodAutoscalerSpec as HorizontalPodAutoscalerSpec
 from .model.autoscaling import KarpenterSettings as KarpenterSettings
+from .model.autoscaling import LocalObjectRef as LocalObjectRef
 from .model.autoscaling import MachineGroup as MachineGroup
 from .model.autoscaling import MetricSpec as MetricSpec
 from .model.autoscaling import MetricTarget as MetricTarget
@@ -61,6 +64,7 @@ from .model.autoscaling import PodUpdatePolicy as PodUpdatePolicy
 from .model.autoscaling import RecommendedContainerResources as RecommendedContainerResources
 from .model.autoscaling import RecommendedPodResources as RecommendedPodResources
 from .model.autoscaling import ResourceMetric as ResourceMetric
+from .model.autoscaling import ScalableRef as ScalableRef
 from .model.autoscaling import ScaledObject as ScaledObject
 from .model.autoscaling import ScaledObjectSpec as ScaledObjectSpec
 from .model.autoscaling import ScaleTarget as ScaleTarget
@@ -305,6 +309,7 @@ from .model.workload import PodFailurePolicy as PodFailurePolicy
 from .model.workload import PodFailurePolicyOnExitCodes as PodFailurePolicyOnExitCodes
 from .model.workload import PodFailurePolicyOnPodCondition as PodFailurePolicyOnPodCondition
 from .model.workload import PodFailurePolicyRule as PodFailurePolicyRule
+from .model.workload import PodTemplate as PodTemplate
 from .model.workload import PodTemplateSpec as PodTemplateSpec
 from .model.workload import PriorityClass as PriorityClass
 from .model.workload import ReplicaSet as ReplicaSet

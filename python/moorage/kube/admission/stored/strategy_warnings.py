@@ -93,6 +93,8 @@ def warnings_of_change(
 def _keeps_template(old: Any, new: Any) -> bool:
     if old is None or new.kind not in _TEMPLATES or new.kind == "Pod":
         return False
+    if new.kind == "PodTemplate":
+        return bool(old.template == new.template)
     before, after = old.spec, new.spec
     return bool(before.template == after.template if new.kind == "DaemonSet" else before == after)
 

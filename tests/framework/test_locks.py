@@ -59,6 +59,7 @@ def test_a_waiting_pod() -> None:
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy": one.copy,
+        "copy_from": lambda: one.copy_from(WaitingPod(pod("q"), {"a": 1.0}, 0.0)),
     }
     guarded = ["_signal", "_deadlines", "_pending", "_listeners"]
     check_locked(one, one._changed, guarded, calls, exempt=["signal"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from threading import RLock
 from types import FunctionType
 from typing import Any
 
@@ -29,7 +28,6 @@ _OF_ALL_PODS = "another", "close", "events_to_register", "lister", "required_han
 """The methods of base classes that no whole plugin overrides but by its facts."""
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
-_AWAKENING = RLock()  # an interrupt may leave it to its thread
 
 
 class PluginFacts(ClaimPlugin):
@@ -239,11 +237,14 @@ def asleep(facts: type[PluginFacts], module: str) -> type[Plugin]:
     def awake(self: PluginFacts) -> PluginFacts:
         whole = getattr(import_module(f".{module}", __package__), name)
         fresh = whole(self.args, self.handle)
-        with _AWAKENING:
-            if not isinstance(self, whole):  # else another thread was first
-                for attribute, value in vars(fresh).items():
-                    setattr(self, attribute, value)
-                self.__class__ = whole
+        # No lock, which an interrupt could leave held: the fields of whoever is first count, each step can be
+        # taken again, and what has changed since stays.
+        fields = vars(self)
+        first = fields.setdefault("_whole", vars(fresh))
+        for attribute, value in first.items():
+            fields.setdefault(attribute, value)
+        self.__class__ = whole
+        fields.pop("_whole", None)
         return self
 
     def attribute_of_whole(self: PluginFacts, attribute: str) -> Any:

@@ -309,9 +309,8 @@ class DraCycle:
         world.add(self.pod)
         context = world.scheduler.context
         self.engine = context.engine_of(self.pod)
-        self.plugin = next(
-            (one for one in self.engine.profile.plugins if isinstance(one, DynamicResources)), None
-        )
+        plugins: list[Any] = [*self.engine.profile.plugins]  # it may sleep, and is no DynamicResources then
+        self.plugin = next((one for one in plugins if one.name == STATE), None)
         self.states: list[CycleState] = []
         self.engine.framework.new_state = self._new_state  # type: ignore[method-assign]
 

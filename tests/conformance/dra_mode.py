@@ -13,7 +13,6 @@ from moorage.kube import AllocatedDeviceStatus, Condition, ResourceClaim, decode
 from moorage.saved_fields import SavedFields
 from moorage.store import ApiError, ObjectStore
 from tests.doors.engine import (
-    DynamicResources,
     Started,
     binding_cycle,
     prepare_for_binding_cycle,
@@ -131,7 +130,7 @@ class DraWorld(World):
         for engine in self.scheduler.engines.values():
             engine.handle.now = lambda: NOW + self.scheduler.handle.clock()
             for plugin in engine.profile.plugins:
-                if isinstance(plugin, DynamicResources):
+                if plugin.name == STATE:
                     plugin.args = {**plugin.args, "bindingTimeout": BINDING_TIMEOUT}
             engine.handle.client = self.recording  # type: ignore[assignment]
 

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage.answers import EmptyingPlan
 from moorage.errors import InputError
-from moorage.kube import Node, Object, ObjectMeta, Pod
+from moorage.kube import Node, ObjectMeta, Pod
 from moorage.store import ObjectStore
+from tests.calls import calls_of
 from tests.doors.kube import ephemeral_claims
 from tests.make import Json, make, node, owned, pod, scheduler, storage_class, volume
 
@@ -178,23 +179,16 @@ def test_a_pod_that_is_not_ready(policy: str | None, healthy: int, phase: str, s
     assert bool(one.change.drain("a").deleted) is (status == "found")
 
 
-def test_a_drain_looks_up_once_who_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed, plain = list[type[Object]](), ObjectStore.list
-
-    def listing(self: ObjectStore, kind: type[Object], *given: Any, **options: Any) -> Any:
-        listed.append(kind)
-        return plain(self, kind, *given, **options)
-
-    monkeypatch.setattr(ObjectStore, "list", listing)
+def test_a_drain_looks_up_once_who_is_not_ready() -> None:
     state = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
     counts = []
     for number in (2, 9):
         sick = [web(f"p{at}", "a", 0, labels={"app": "web"}, status=state) for at in range(number)]
         keep = budget(0, status={"desiredHealthy": 1, "currentHealthy": 0})
         one = scheduler(node("a"), node("b"), *sick, keep)
-        listed.clear()
-        assert len(one.ask.drain_plan(["a"]).blockers) == number
-        counts.append(listed.count(Pod))
+        plan, calls = calls_of(ObjectStore.list, one.ask.drain_plan, ["a"])
+        assert len(plan.blockers) == number
+        counts.append([call["kind"] for call in calls].count(Pod))
     assert counts[1] - counts[0] == 9 - 2, "also when each is moved alone"
 
 

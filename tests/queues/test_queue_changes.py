@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 import moorage as mo
 from moorage.kube import Job, load
 from moorage.queues import Cycle, Kueue, PreemptedWorkload
+from tests.calls import calls_of
 from tests.doors.answers import helpful_changes, new_preemptions
 
 from .test_queue_controller import NODE, QUEUES, QUOTA, Json, job, of_kueue
@@ -47,15 +46,9 @@ def test_a_change_that_the_api_server_refuses_is_not_offered() -> None:
         assert len([each for each in offered if each.startswith("in queue other")]) == number, offered
 
 
-def test_few_changes_are_tried_whatever_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_changes_are_tried_whatever_there_is() -> None:
     queues = [each for number in range(50) for each in other_queue(f"q{number:02}")]
     scheduler = mo.Scheduler(load([NODE, *QUEUES, *queues, job("a", 4), job("b", 9)]))
-    runs, run = list[int](), Kueue.run
-
-    def counted(kueue: Kueue) -> list[Cycle]:
-        runs.append(1)
-        return run(kueue)
-
-    monkeypatch.setattr(Kueue, "run", counted)
-    assert offers(scheduler)[0].startswith("with nominalQuota 13 cpu")
+    offered, runs = calls_of(Kueue.run, offers, scheduler)
+    assert offered[0].startswith("with nominalQuota 13 cpu")
     assert len(runs) < 50

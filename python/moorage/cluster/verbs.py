@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moorage.errors import InputError, either, first_of, located
-from moorage.grouped import grouped
 
 if TYPE_CHECKING:
     from .change import Change
@@ -269,6 +268,8 @@ class RequestedChange(NamedTuple):
 
         kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
         if effect.kept or effect.created or effect.changed or effect.deleted:
+            from moorage.grouped import grouped  # a help needs none
+
             alike = grouped((why, name) for name, why in kept).items()
             texts = (f"{self.text} has no effect on {first_of(names, 3)}: {why}." for why, names in alike)
             return [*texts, *effect.notes]

@@ -12,14 +12,18 @@ from moorage.kube.workloads.kind_rules import map_of
 
 from .settings import GATES, Settings
 
-_ALONE = (
-    *("manageJobsWithoutQueueName", "admissionFairSharing", "multiKueue", "objectRetentionPolicies"),
-    "quotaCheckStrategy",
-)
-"""Fields that decide about workloads, and are not simulated; others are about how Kueue runs."""
+# Fields: Kueue v0.17.0, apis/config/v1beta1 and v1beta2.
+_ALONE = "manageJobsWithoutQueueName", "admissionFairSharing", "multiKueue", "objectRetentionPolicies"
+"""Fields that decide about workloads, and are not simulated."""
 _RUNTIME = {
-    *("kind", "metadata", "namespace", "health", "metrics", "webhook", "controller", "tls"),
-    *("leaderElection", "pprofBindAddress", "internalCertManagement", "clientConnection", "queueVisibility"),
+    *("kind", "namespace", "health", "metrics", "webhook", "controller", "tls", "leaderElection"),
+    *(
+        "pprofBindAddress",
+        "internalCertManagement",
+        "clientConnection",
+        "queueVisibility",
+        "visibilityServer",
+    ),
 }
 """Fields about how Kueue runs."""
 _SYSTEM = {"kube-system", "kueue-system"}

@@ -260,7 +260,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         from moorage.kube import load
 
         if (prepared := _prepared(options)) is not None:
-            return _with_namespace(prepared, options)
+            return _as_asked(prepared, options)
         check, paths = ServerChecks(options.get("version"), options.get("gates")), _files(options)
         with _naming_traces(options["files"]):
             cluster = load(*paths, **_reading(options), check=check, refused="ignore")
@@ -547,7 +547,7 @@ def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool =
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")
-    return _with_namespace(cluster, options)
+    return _as_asked(cluster, options)
 
 
 def _tell_refused(texts: Iterable[str], is_told: bool = True) -> None:
@@ -558,9 +558,9 @@ def _tell_refused(texts: Iterable[str], is_told: bool = True) -> None:
             print_message("error", with_hint(text))
 
 
-def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse namespaces that do not exist, with the server's text; leave out what metrics are no more for a
-    command that shows them."""
+def _as_asked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
+    """Fit what was loaded to a command: a namespace that does not exist is refused, with the server's text,
+    and a command that shows metrics does not warn of files that have nothing else."""
     from moorage.kube.read.cluster_builder import ALWAYS_THERE
 
     if cluster.metrics and options.get("with_metrics"):

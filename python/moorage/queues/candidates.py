@@ -100,15 +100,10 @@ class Preemptor(NamedTuple):
             if candidate.uses(self.needed) and self.allows(candidate, policy, settings):
                 yield candidate
 
-    def order(self, candidate: QueuedWorkload, now: int) -> tuple[bool, bool, int, int, str]:
+    def order(self, candidate: QueuedWorkload) -> tuple[bool, bool, tuple[int, int, str]]:
         """What is smaller for whom it preempts first."""
-        return (
-            not candidate.is_true(EVICTED),
-            candidate.cluster_queue == self.queue.name,
-            candidate.priority,
-            -candidate.reserved_at(now),
-            candidate.uid,
-        )
+        is_own = candidate.cluster_queue == self.queue.name
+        return not candidate.is_true(EVICTED), is_own, candidate.rank()
 
 
 class RemovedWorkloads:

@@ -14,16 +14,16 @@ from .workloads import QueuedWorkload
 
 
 def preempted_by_share(
-    snapshot: QueueSnapshot, settings: Settings, now: int, preemptor: Preemptor
+    snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
-    candidates = sorted(_candidates(settings, preemptor), key=lambda each: preemptor.order(each, now))
+    candidates = sorted(_candidates(settings, preemptor), key=preemptor.order)
     if not candidates:
         return []
     removal = RemovedWorkloads(snapshot)
     added: Undo = []
     preemptor.queue.use(preemptor.usage, added)
-    search = _ShareSearch(settings, now, preemptor, removal)
+    search = _ShareSearch(settings, preemptor, removal)
     try:
         fits = search.first(candidates, settings.strategies[0] == FINAL)
         if not fits and len(settings.strategies) > 1:
@@ -49,8 +49,7 @@ def _candidates(settings: Settings, preemptor: Preemptor) -> Iterator[QueuedWork
 class _ShareSearch:
     """Takes candidates out of the queue with the largest share, again and again."""
 
-    def __init__(self, settings: Settings, now: int, preemptor: Preemptor, removal: RemovedWorkloads) -> None:
-        self._now = now
+    def __init__(self, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads) -> None:
         self._within_nominal = settings.gate("FairSharingPreemptWithinNominal")
         self._preemptor = preemptor
         self._removal = removal
@@ -138,7 +137,7 @@ class _ShareSearch:
                 self._pruned.add(queue)
             elif best is None or share.order() > most.order():
                 best, most = queue, share
-            elif share.order() == most.order() and self._order(queue) < self._order(best):
+            elif share.order() == most.order() and self._first(queue) < self._first(best):
                 best = queue
         highest: Node | None = None
         most_of_cohorts = NO_SHARE
@@ -156,8 +155,8 @@ class _ShareSearch:
             self._pruned.add(cohort)
         return best
 
-    def _order(self, queue: Queue) -> tuple[bool, bool, int, int, str]:
-        return self._preemptor.order(self._left[queue.name][0], self._now)
+    def _first(self, queue: Queue) -> tuple[object, ...]:
+        return self._preemptor.order(self._left[queue.name][0])
 
     def _shares(self, queue: Queue) -> tuple[Share, Share]:
         """Return the shares of the two nodes below the lowest cohort that is above both queues."""

@@ -31,20 +31,20 @@ class _RankedCandidate(NamedTuple):
     reason: str
     forbids_borrowing: bool
 
+    def order(self) -> tuple[bool, bool, bool, tuple[int, int, str]]:
+        """What is smaller for who goes first: who is evicted already; then those over which the preemptor has
+        an advantage, others of its cohort, and those of its own queue."""
+        has_advantage = self.reason == RECLAIMED and not self.forbids_borrowing
+        is_evicted = self.workload.is_true(EVICTED)
+        return not is_evicted, self.above is None, not has_advantage, self.workload.rank()
+
 
 class Preemptions:
-    """Finds whom workloads preempt, by priorities or, with fair sharing, by shares.
+    """Finds whom workloads preempt, by priorities or, with fair sharing, by shares."""
 
-    Parameters
-    ----------
-    now : int
-        In milliseconds.
-    """
-
-    def __init__(self, snapshot: QueueSnapshot, settings: Settings, now: int) -> None:
+    def __init__(self, snapshot: QueueSnapshot, settings: Settings) -> None:
         self.snapshot = snapshot
         self.settings = settings
-        self.now = now
 
     def targets(
         self, workload: QueuedWorkload, queue: Queue, assignment: FlavorAssignment, assigner: FlavorAssigner
@@ -72,11 +72,19 @@ class Preemptions:
 
     def _targets(self, preemptor: Preemptor) -> list[PreemptionTarget]:
         if self.settings.fair_sharing is not None:
-            return preempted_by_share(self.snapshot, self.settings, self.now, preemptor)
-        candidates = self._candidates(preemptor)
-        if not candidates:
-            return []
-        for borrows in self._attempts(preemptor, candidates):
+            return preempted_by_share(self.snapshot, self.settings, preemptor)
+        queue, policy = preemptor.queue, preemptor.queue.preemption.within_cluster_queue
+        own = [] if policy == NEVER else [*preemptor.candidates(queue, policy, self.settings)]
+        borrows_only = self._borrows_only(preemptor, own)
+        others = [*self._of_other_queues(preemptor, borrows_only)]
+        candidates = [*others, *[_RankedCandidate(each, None, IN_QUEUE, False) for each in own]]
+        candidates.sort(key=_RankedCandidate.order)
+        attempts: Sequence[bool] = (True, False)
+        if not others or borrows_only:
+            attempts = (True,)
+        elif _forbids_borrowing(queue) and all(each.forbids_borrowing for each in others):
+            attempts = (False, True)
+        for borrows in attempts:
             removal = RemovedWorkloads(self.snapshot)
             try:
                 for candidate in candidates:
@@ -90,62 +98,35 @@ class Preemptions:
 
     # ---- who may be preempted
 
-    def _candidates(self, preemptor: Preemptor) -> list[_RankedCandidate]:
-        """Return all candidates: those evicted, then the others; of each those over which the preemptor has
-        an advantage, those by priority, and those of its own queue."""
+    def _borrows_only(self, preemptor: Preemptor, own: Sequence[QueuedWorkload]) -> bool:
+        """Whether the preemptor can only borrow: its queue has no more than its quota, or would even without
+        all candidates of its own."""
+        queue = preemptor.queue
+        is_below = all(queue.cell(key).usage < queue.cell(key).nominal for key in preemptor.needed)
+        if _forbids_borrowing(queue) and not is_below:
+            return True
+        changes: Undo = []
+        self.snapshot.release_all(own, changes)
+        exceeds = any(queue.cell(key).borrows_with(value) for key, value in preemptor.usage.quota.items())
+        undo(changes)
+        return exceeds
+
+    def _of_other_queues(self, preemptor: Preemptor, borrows_only: bool) -> Iterator[_RankedCandidate]:
+        """Yield the candidates of other queues of the cohort, without those that never go."""
         queue, policies = preemptor.queue, preemptor.queue.preemption
-        lists: tuple[list[_RankedCandidate], ...] = ([], [], [])
-        if policies.within_cluster_queue != NEVER:
-            for each in preemptor.candidates(queue, policies.within_cluster_queue, self.settings):
-                lists[2].append(_RankedCandidate(each, None, IN_QUEUE, False))
-        if queue.parent is not None and policies.reclaim_within_cohort != NEVER:
-            advantage, rest = fit_in_quota(queue, preemptor.usage.quota)
-            seen: Node | None = None
-            for cohort in queue.cohort_path:
+        if queue.parent is None or policies.reclaim_within_cohort == NEVER:
+            return
+        advantage, rest = fit_in_quota(queue, preemptor.usage.quota)
+        seen: Node | None = None
+        for cohort in queue.cohort_path:
+            if advantage or not (borrows_only and _forbids_borrowing(queue)):
                 for other in _exceeding(cohort, seen, preemptor):
                     for each in preemptor.candidates(other, policies.reclaim_within_cohort, self.settings):
-                        lists[not advantage].append(self._classified(each, cohort, advantage, preemptor))
-                fits, rest = fit_in_quota(cohort, rest)
-                advantage, seen = advantage or fits, cohort
-        ordered = [
-            sorted(each, key=lambda candidate: preemptor.order(candidate.workload, self.now))
-            for each in lists
-        ]
-        return [
-            candidate
-            for evicted in (True, False)
-            for each in ordered
-            for candidate in each
-            if candidate.workload.is_true(EVICTED) == evicted
-        ]
-
-    def _classified(
-        self, workload: QueuedWorkload, cohort: Node, advantage: bool, preemptor: Preemptor
-    ) -> _RankedCandidate:
-        if advantage:
-            return _RankedCandidate(workload, cohort, RECLAIMED, False)
-        borrowing = preemptor.queue.preemption.borrow_within_cohort
-        threshold = borrowing.max_priority_threshold
-        may_borrow = (
-            borrowing.policy != NEVER
-            and workload.priority < preemptor.workload.priority
-            and (threshold is None or workload.priority <= threshold)
-        )
-        return _RankedCandidate(
-            workload, cohort, WHILE_BORROWING if may_borrow else RECLAIMED, not may_borrow
-        )
-
-    def _attempts(self, preemptor: Preemptor, candidates: Sequence[_RankedCandidate]) -> Sequence[bool]:
-        """Return whether the preemptor may borrow, in each attempt."""
-        queue = preemptor.queue
-        is_forbidden = queue.preemption.borrow_within_cohort.policy == NEVER
-        others = [each for each in candidates if each.above is not None]
-        is_below = all(queue.cell(key).usage < queue.cell(key).nominal for key in preemptor.needed)
-        if not others or (is_forbidden and not is_below):
-            return (True,)
-        if is_forbidden and all(each.forbids_borrowing for each in others):
-            return (False, True)
-        return (True, False)
+                        candidate = _classified(each, cohort, advantage, preemptor)
+                        if not (borrows_only and candidate.forbids_borrowing):
+                            yield candidate
+            fits, rest = fit_in_quota(cohort, rest)
+            advantage, seen = advantage or fits, cohort
 
     def _is_valid(self, candidate: _RankedCandidate, preemptor: Preemptor, borrows: bool) -> bool:
         """Whether a candidate still counts, after those before it."""
@@ -174,3 +155,22 @@ def _exceeding(cohort: Node, seen: Node | None, preemptor: Preemptor) -> Iterato
         if queue is not preemptor.queue and not queue.is_within_quota(preemptor.needed):
             assert isinstance(queue, Queue)
             yield queue
+
+
+def _forbids_borrowing(queue: Queue) -> bool:
+    return queue.preemption.borrow_within_cohort.policy == NEVER
+
+
+def _classified(
+    workload: QueuedWorkload, cohort: Node, advantage: bool, preemptor: Preemptor
+) -> _RankedCandidate:
+    if advantage:
+        return _RankedCandidate(workload, cohort, RECLAIMED, False)
+    borrowing = preemptor.queue.preemption.borrow_within_cohort
+    threshold = borrowing.max_priority_threshold
+    may_borrow = (
+        borrowing.policy != NEVER
+        and workload.priority < preemptor.workload.priority
+        and (threshold is None or workload.priority <= threshold)
+    )
+    return _RankedCandidate(workload, cohort, WHILE_BORROWING if may_borrow else RECLAIMED, not may_borrow)

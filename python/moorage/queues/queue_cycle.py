@@ -57,8 +57,6 @@ class SchedulingCycle:
     ----------
     matches : callable
         Tells whether a queue is for a namespace.
-    now : int
-        In milliseconds.
     """
 
     def __init__(
@@ -67,13 +65,12 @@ class SchedulingCycle:
         settings: Settings,
         policies: PodPolicies,
         matches: Callable[[Queue, str], bool],
-        now: int,
     ) -> None:
         self._snapshot = snapshot
         self._settings = settings
         self._policies = policies
         self._matches = matches
-        self._preemptions = Preemptions(snapshot, settings, now)
+        self._preemptions = Preemptions(snapshot, settings)
 
     def run(self, heads: Sequence[tuple[QueuedWorkload, str]]) -> tuple[list[Entry], list[Entry]]:
         """Judge the heads of queues.

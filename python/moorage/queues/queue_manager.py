@@ -379,6 +379,7 @@ class Kueue:
             self._begin_anew()
             workload.priority = priority
             workload.revision += 1
+            workload.changed()
             self._written(workload, workload.status, retries=workload.has_priority_class)
 
     def reclaim(self, key: str, counts: Mapping[str, int]) -> None:
@@ -710,7 +711,7 @@ class Kueue:
         """Run one scheduling cycle, and let the controllers follow it."""
         self.settle()
         heads = self.heads()
-        scheduling = SchedulingCycle(self.snapshot, self.settings, self._policies, self.matches, self.now)
+        scheduling = SchedulingCycle(self.snapshot, self.settings, self._policies, self.matches)
         decided, refused = scheduling.run(heads)
         admitted, preempted = [], []
         for entry in decided:

@@ -137,6 +137,7 @@ class QueuedWorkload:
     _needs: list[Needs] | None
     _held: frozenset[FlavorResource] | None
     _shape: Hashable
+    _rank: tuple[int, int, str] | None
 
     def __init__(self, obj: Workload, policies: PodPolicies) -> None:
         self.obj = obj
@@ -220,6 +221,7 @@ class QueuedWorkload:
         self.conditions[kind] = new
         if kind in (EVICTED, REQUEUED):
             self.revision += 1
+        self._rank = None
         return True
 
     @property
@@ -265,10 +267,11 @@ class QueuedWorkload:
                 return preempted.at + 1
         return self.created
 
-    def reserved_at(self, now: int) -> int:
-        """Return when it has got its quota."""
-        reserved = self.conditions.get(RESERVED)
-        return reserved.at if reserved is not None and reserved.is_true else now
+    def rank(self) -> tuple[int, int, str]:
+        """Return what is smaller for who is preempted first of those that hold quota."""
+        if self._rank is None:
+            self._rank = self.priority, -self.conditions[RESERVED].at, self.uid
+        return self._rank
 
     # ---- amounts
 
@@ -329,8 +332,8 @@ class QueuedWorkload:
         return not self._held.isdisjoint(resources)
 
     def changed(self) -> None:
-        """Forget what was counted: what it holds has changed, or what its pods need."""
-        self._usage = self._needs = self._held = self._shape = None
+        """Forget what was counted: what it holds has changed, its priority, or what its pods need."""
+        self._usage = self._needs = self._held = self._shape = self._rank = None
 
     def can_shrink(self) -> bool:
         """Whether it may be admitted with fewer pods."""

@@ -34,31 +34,8 @@ from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
 from .node_class_changes import requested_labels
-from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
+from .scale_up_answer import price_text
 from .trial import Trial
-
-
-def group_trials(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str
-) -> Iterator[NodeGroupTrial]:
-    """Yield the trials of the node groups for a pod without a node (``namespace/name``), in the order of the
-    groups."""
-    settings = autoscaling.groups
-    if settings is None:
-        return
-    (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
-    for group in settings.node_groups:
-        yield NodeGroupTrial(scheduler, autoscaling, settings, group, waiting)
-
-
-def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:
-    """Yield which empty groups would get a node for the first pod that waits with a label or amount more."""
-    refused = [pod.pod for pod in up.waiting if CLUSTER_AUTOSCALER in pod.refusals]
-    if autoscaling.groups is None or not refused:
-        return
-    for trial in group_trials(scheduler, autoscaling, refused[0]):
-        if text := trial.lacking():
-            yield f"node group {trial.name} has no node, and its template lacks {text}, for {refused[0]}"
 
 
 class NodeGroupTrial(Trial[ScaleUpResult]):
@@ -87,7 +64,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[ScaleUpResult]:
         """Return what a loop decides with changes."""
-        pod, settings = self._pod, self._settings
+        pod, settings = self.pod, self._settings
         for edit in edits:
             pod = edit.change(pod) if edit.about is Pod else pod
             settings = edit.change(settings) if edit.about is None else settings
@@ -106,12 +83,12 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         """Why the group gets no node; "" if it gets one when the pod is alone."""
         if self._found.growths:
             return ""
-        why = self._scaler.why(self._found, self._pod)
+        why = self._scaler.why(self._found, self.pod)
         return why.rpartition("scale-up: 1 ")[2] or "the pod has room on a node that is there"
 
     def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help: of limits, of the template, and of the pod."""
-        if is_expendable(self._pod, self._scaler.flags):
+        if is_expendable(self.pod, self._scaler.flags):
             cutoff = self._settings.expendable_pods_priority_cutoff
             raised = partial(changed_field, path="spec.priority", change=lambda _: cutoff)
             yield from self._try(Kind.POD_PRIORITY, f"raise its priority to {cutoff}", of_pod(raised))
@@ -137,7 +114,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         """Try the labels and the resources that the template of an empty group lacks."""
         if template.like or self._group.template is None:
             return
-        has, asks = self._group.template.status.allocatable, asked_by(self._pod, self._gates)
+        has, asks = self._group.template.status.allocatable, asked_by(self.pod, self._gates)
         amounts = {name: str(amount) for name, amount in asks.items() if name not in has}
         added = (
             ("the label", "metadata.labels", self._added_labels()),
@@ -160,7 +137,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         driver or a kubelet gives real nodes."""
         assert self._group.template is not None
         labels, added = self._group.template.metadata.labels, dict[str, str]()
-        for key, values in requested_labels(self._scheduler.client, self._pod):
+        for key, values in requested_labels(self._scheduler.client, self.pod):
             if key not in labels and key not in added:
                 zone = labels.get(ZONE, "")
                 added[key] = zone if zone in values else values[0]
@@ -190,8 +167,8 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
     def _of_pod(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
         """Yield the largest request of each resource that a new node has room for, and other changes of the
         pod."""
-        for name in asked_by(self._pod, self._gates):
+        for name in asked_by(self.pod, self._gates):
             taken = [asked_by(pod, self._gates).get(name, Quantity("0")) for pod in template.pods]
             room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
-            yield from lowered(self._pod, name, whole(name, room), self._gates)
-        yield from changes_for_new_node(self._pod, template.node.spec.taints)
+            yield from lowered(self.pod, name, whole(name, room), self._gates)
+        yield from changes_for_new_node(self.pod, template.node.spec.taints)

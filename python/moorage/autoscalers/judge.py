@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from msgspec import structs
+
 from moorage.cluster import PodScheduler
-from moorage.kube import NodePool
+from moorage.kube import NodePool, Pod
 
 from .autoscaler_protocol import AutoscalerSettings
-from .group_refusals import group_trials
-from .pool_refusals import pool_trials
+from .group_refusals import NodeGroupTrial
+from .node_class_changes import NodeClassChanges
+from .pool_refusals import NodePoolTrial
+from .pool_scaler import PassQuestion, PoolScaler
 from .trial import Refusal, Trial
 
 
 class Judge:
-    """Says of a pod without a node (``namespace/name``) what each NodePool and each node group would refuse.
+    """Says of a pod (``namespace/name``), as if it had no node, what each NodePool and each node group would
+    refuse. It reads the cluster once: after a change there is a new judge.
 
     Parameters
     ----------
@@ -27,10 +33,33 @@ class Judge:
     def __init__(self, scheduler: PodScheduler, autoscaling: AutoscalerSettings) -> None:
         self._scheduler, self._autoscaling = scheduler, autoscaling
 
-    def _trials(self, pod: str) -> Iterator[Trial[Any]]:
-        about = self._scheduler, self._autoscaling, pod
-        has_pools = bool(self._scheduler.client.list(NodePool)[0])
-        return chain(pool_trials(*about) if has_pools else (), group_trials(*about))
+    @cached_property
+    def question(self) -> PassQuestion:
+        """What a pass of Karpenter would be asked about no pod."""
+        return PoolScaler(self._scheduler, self._autoscaling).question([])
+
+    def _waiting(self, key: str) -> Pod:
+        (pod,) = (stored for stored in self._scheduler.client.list(Pod)[0] if stored.key == key)
+        return structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
+
+    def pools(self, key: str) -> Sequence[NodePoolTrial]:
+        """Return the trials of the pools, in the order in which Karpenter asks them."""
+        scheduler, pod = self._scheduler, self._waiting(key)
+        if not scheduler.client.list(NodePool)[0]:
+            return ()
+        gates = scheduler.cache.state.classes.gates
+        classes = NodeClassChanges(self._autoscaling.types, scheduler.client, pod, gates)
+        return [NodePoolTrial(self.question, pod, pool, classes) for pool in self.question.pools]
+
+    def groups(self, key: str) -> Iterator[NodeGroupTrial]:
+        """Yield the trials of the node groups, in their order."""
+        pod, settings = self._waiting(key), self._autoscaling.groups
+        if settings is not None:
+            for group in settings.node_groups:
+                yield NodeGroupTrial(self._scheduler, self._autoscaling, settings, group, pod)
+
+    def _trials(self, key: str) -> Iterator[Trial[Any]]:
+        return chain(self.pools(key), self.groups(key))
 
     def refusals(self, pod: str) -> Iterator[Refusal]:
         """Yield who makes no node for the pod, and which changes would help, each tried: the pools in the

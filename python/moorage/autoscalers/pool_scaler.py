@@ -16,7 +16,7 @@ from moorage.kube.model.cluster import now_of
 from moorage.kube.read.python_values import Source
 
 from .autoscaler_protocol import AutoscalerSettings, LastPass, Made, RoundDecision
-from .karpenter.claim_template import idle_pools
+from .karpenter.claim_template import by_weight, idle_pools
 from .karpenter.cluster_view import KINDS, NO_POOLS, ClusterObjects, ClusterView, PassInput
 from .karpenter.karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .karpenter.new_nodes_result import NewClaim, Provisioning
@@ -43,8 +43,8 @@ class PassQuestion:
 
     @property
     def pools(self) -> list[NodePool]:
-        """The pools of the cluster."""
-        return [pool for pool in self.stored[NodePool] if isinstance(pool, NodePool)]
+        """The pools of the cluster, in the order in which Karpenter asks them."""
+        return by_weight(pool for pool in self.stored[NodePool] if isinstance(pool, NodePool))
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""

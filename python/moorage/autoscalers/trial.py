@@ -41,6 +41,8 @@ class Trial(ABC, Generic[W]):
     ----------
     kind, name : str
         Of the pool or group.
+    pod : Pod
+        Without a node.
     kinds : set of Kind
         Of the changes that were tried.
     """
@@ -48,7 +50,7 @@ class Trial(ABC, Generic[W]):
     kind: ClassVar[str]
 
     def __init__(self, name: str, pod: Pod, gates: PodGates) -> None:
-        self.name, self._pod, self._gates, self.kinds = name, pod, gates, set[Kind]()
+        self.name, self.pod, self._gates, self.kinds = name, pod, gates, set[Kind]()
 
     @abstractmethod
     def changed(self, edits: Sequence[ObjectEdit]) -> AbstractContextManager[W]:

@@ -11,12 +11,10 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-from moorage.autoscalers.group_refusals import template_facts
 from moorage.autoscalers.group_settings import group_by_node
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.node_prices import NodePrices
-from moorage.autoscalers.pool_refusals import PoolFacts
 from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.pool_types import SEEN
 from moorage.autoscalers.providers.prices import NodesPrice, at_price
@@ -42,6 +40,7 @@ from moorage.kube import Node, Pod
 from moorage.notes import RoutineNote
 
 from ..new_nodes import Asked, admitted_pods, asked_pods
+from ..pool_facts import PoolFacts
 from ..scheduler import Scheduler
 
 MOST_REFUSALS = 3
@@ -102,8 +101,9 @@ class ComingNodes(NamedTuple):
             if group.template is None and group.name not in known
         }
         zones = _several_zones(known if up.waiting else {node.pool for node in up.nodes}, nodes, group_of)
-        facts = [*PoolFacts(scheduler, self.autoscaling, up).lines()] if KARPENTER in self.sources else []
-        facts += [*template_facts(scheduler, self.autoscaling, up), *_filled_by_pods(scheduler, up)]
+        deciding = PoolFacts(scheduler, self.autoscaling, up)
+        facts = [*deciding.of_pools()] if KARPENTER in self.sources else []
+        facts += [*deciding.of_groups(), *_filled_by_pods(scheduler, up)]
         return ScaleUpReport(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:

@@ -58,7 +58,7 @@ BAD = [
     (of_slice(65, taints=TAINTS), "spec.devices: Too many: 65: must have at most 64 items"),
     (
         of_slice(1, attributes=named(1000, {"int": 1})),
-        "spec.devices[0]: must have at most 32 attributes and capacities, not 1000",
+        "Invalid value: 1000: the total number of attributes and capacities must not exceed 32",
     ),
     (
         of_slice(1, consumesCounters=[{"counterSet": "c", "counters": named(1000, {})}]),

@@ -37,7 +37,10 @@ BASES: dict[str, Json] = {
 """By version and kind, what an object has that follows all rules."""
 ZONE: Json = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 EQUALS: Json = {"matchExpressions": [{"key": "a", "operator": "Equals", "values": ["b"]}]}
-ALL: Json = {"deviceClassName": "gpu", "allocationMode": "All"}
+GPU: Json = {"deviceClassName": "gpu"}
+ALL: Json = GPU | {"allocationMode": "All"}
+EXISTS: Json = {"key": "a", "operator": "Exists", "value": "b"}
+NEVER: Json = {"key": "a", "effect": "Never"}
 BIG: Json = {"resources": {"requests": {"cpu": "2"}}}
 PORTS: Json = {"ports": [{"containerPort": port, "hostPort": 80} for port in (80, 81)]}
 RUNS: Json = {"name": "i", "image": "i"}
@@ -114,6 +117,14 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("resource.k8s.io/v1/ResourceSlice", "spec.driver", ""),
     ("resource.k8s.io/v1/ResourceSlice", "spec.pool.generation", -1),
     ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.name", "Dev_0"),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices", [{"name": f"d{at}"} for at in range(129)]),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.allNodes", True),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.nodeName", "n"),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.attributes", {"a": {"version": "1"}}),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.bindingFailureConditions", ["x"]),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.nodeAllocatableResourceMappings", {"cpu": {}}),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly", GPU | {"tolerations": [EXISTS]}),
+    ("resource.k8s.io/v1/ResourceClaim", "spec.devices.requests.0.exactly", GPU | {"tolerations": [NEVER]}),
     ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.taints", [{"effect": "NoSchedule"}]),
     ("resource.k8s.io/v1/ResourceSlice", "spec.devices.0.taints", [{"key": "a", "effect": "Never"}]),
 ]

@@ -54,9 +54,18 @@ class _Plan(NamedTuple):
 
 @cache
 def _plan(struct: str) -> _Plan:
-    from .rules import job_rules, pod_rules, quota_rules, scheduling_rules, validation_rules, workload_rules
+    from .rules import (
+        device_rules,
+        job_rules,
+        pod_rules,
+        quota_rules,
+        scheduling_rules,
+        validation_rules,
+        workload_rules,
+    )
 
-    modules = [validation_rules, workload_rules, job_rules, quota_rules, pod_rules, scheduling_rules]
+    of_pods = (pod_rules, scheduling_rules)
+    modules = (device_rules, validation_rules, workload_rules, job_rules, quota_rules, *of_pods)
     tables = [module.RULES for module in modules]
     if struct.startswith("admissionregistration."):
         from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions

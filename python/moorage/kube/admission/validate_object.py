@@ -430,13 +430,16 @@ def _check(name: str, value: object) -> None:
 
 
 _OF_SCHEDULING = ("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Toleration", "TopologySpreadConstraint")
-_OF_DEVICES = ("DeviceClaim", "DeviceConstraint", "DeviceSubRequest", "ExactDeviceRequest")
+_OF_DEVICES = (
+    *("DeviceClaim", "DeviceConstraint", "DeviceSubRequest", "DeviceToleration", "ExactDeviceRequest"),
+    "ResourceSliceSpec",
+)
 _BETWEEN = {
     **{f"core.v1.{struct}": "scheduling_rules" for struct in _OF_SCHEDULING},
     **dict.fromkeys(("meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"), "scheduling_rules"),
     **dict.fromkeys(("policy.v1.PodDisruptionBudgetSpec", "scheduling.v1.PriorityClass"), "workload_rules"),
     **dict.fromkeys(("apps.v1.DaemonSetUpdateStrategy", "apps.v1.DeploymentStrategy"), "workload_rules"),
-    **{f"resource.v1.{struct}": "validation_rules" for struct in _OF_DEVICES},
+    **{f"resource.v1.{struct}": "device_rules" for struct in _OF_DEVICES},
 }
 """By struct, the module with the rules between fields that objects follow, too."""
 

@@ -31,7 +31,6 @@ OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that serves the extended resources of its pod."""
 
-TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
 _MAX_EXPRESSION = 10 * 1024
 
 
@@ -52,10 +51,6 @@ class DeviceSelector(Struct, frozen=True):
 
     cel: CELDeviceSelector | None = None
 
-    def check(self) -> None:
-        if self.cel is None:
-            raise InputError("required", path="cel")
-
 
 class OpaqueDeviceConfiguration(Struct, frozen=True):
     """Parameters for a driver, which the scheduler only passes on."""
@@ -70,14 +65,8 @@ class DeviceToleration(Struct, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
-    effect: Annotated[str, one_of(*TAINT_EFFECTS)] = ""
+    effect: str = ""
     toleration_seconds: Int64 | None = None
-
-    def check(self) -> None:
-        if not self.key and self.operator != "Exists":
-            raise InputError("must be Exists when the key is empty", path="operator")
-        if self.value and self.operator == "Exists":
-            raise InputError("must be empty for operator Exists", path="value")
 
 
 class CapacityRequirements(Struct, frozen=True):

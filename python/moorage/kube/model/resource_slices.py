@@ -10,17 +10,12 @@ from typing import Annotated
 import msgspec
 from msgspec import field
 
-from moorage._core.base.quantity import Quantity
-from moorage.errors import InputError, shorten
-
 from .meta import (
     Int64,
     Object,
     QuantityLike,
     Struct,
     dns_label,
-    each,
-    is_native,
     quantity,
     required,
     timestamp,
@@ -28,10 +23,6 @@ from .meta import (
 from .pod import NodeSelector
 from .resource_claims import API_VERSION
 
-MAX_DEVICES = 128
-MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
-_MAX_TEXT = 64
-_MAX_PROPERTIES = 32
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRE_RELEASE = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
 SEMVER = re.compile(
@@ -41,36 +32,17 @@ SEMVER = re.compile(
 """A version of semver.org 2.0.0: major, minor, patch, pre-release, build."""
 
 
-def _text(value: str | None) -> None:
-    if value is not None and len(value) > _MAX_TEXT:
-        raise InputError(f"must have at most {_MAX_TEXT} characters, not {len(value)}")
-
-
-def _version(value: str | None) -> None:
-    _text(value)
-    if value is not None and SEMVER.fullmatch(value) is None:
-        raise InputError(f'"{shorten(value)}" is not a semantic version')
-
-
 class DeviceAttribute(Struct, frozen=True):
     """The value of an attribute; exactly one field is set."""
 
     int_: Int64 | None = field(default=None, name="int")
     bool_: bool | None = field(default=None, name="bool")
-    string: Annotated[str | None, _text] = None
-    version: Annotated[str | None, _version] = None
+    string: str | None = None
+    version: str | None = None
     ints: tuple[Int64, ...] | None = None
     bools: tuple[bool, ...] | None = None
-    strings: Annotated[tuple[str, ...] | None, each(_text)] = field(default=None)
-    versions: Annotated[tuple[str, ...] | None, each(_version)] = field(default=None)
-
-    def check(self) -> None:
-        values = (
-            *(self.int_, self.bool_, self.string, self.version),
-            *(self.ints, self.bools, self.strings, self.versions),
-        )
-        if sum(value is not None for value in values) != 1:
-            raise InputError("exactly one value is required")
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
 
 
 class CapacityRequestPolicyRange(Struct, frozen=True):
@@ -80,12 +52,6 @@ class CapacityRequestPolicyRange(Struct, frozen=True):
     max: Annotated[QuantityLike | None, quantity] = None
     step: Annotated[QuantityLike | None, quantity] = None
 
-    def check(self) -> None:
-        if self.min is None:
-            raise InputError("required", path="min")
-        if self.step is not None and not Quantity(self.step).sign():
-            raise InputError("must not be 0", path="step")
-
 
 class CapacityRequestPolicy(Struct, frozen=True):
     """How much of a capacity one share of a device may take."""
@@ -93,12 +59,6 @@ class CapacityRequestPolicy(Struct, frozen=True):
     default: Annotated[QuantityLike | None, quantity] = None
     valid_values: tuple[QuantityLike, ...] = ()
     valid_range: CapacityRequestPolicyRange | None = None
-
-    def check(self) -> None:
-        if self.valid_values and self.valid_range is not None:
-            raise InputError("exactly one of validValues and validRange is allowed")
-        if self.default is None and (self.valid_values or self.valid_range is not None):
-            raise InputError("required with validValues or validRange", path="default")
 
 
 class DeviceCapacity(Struct, frozen=True):
@@ -143,12 +103,6 @@ class NodeAllocatableResourceMapping(Struct, frozen=True):
     capacity_key: str | None = None
     allocation_multiplier: Annotated[QuantityLike | None, quantity] = None
 
-    def check(self) -> None:
-        if self.capacity_key is None and self.allocation_multiplier is None:
-            raise InputError("at least one of allocationMultiplier and capacityKey is required")
-        if self.allocation_multiplier is not None and not Quantity(self.allocation_multiplier).sign():
-            raise InputError("must be positive", path="allocationMultiplier")
-
 
 class Device(Struct, frozen=True):
     """A device.
@@ -173,29 +127,6 @@ class Device(Struct, frozen=True):
     allow_multiple_allocations: bool | None = None
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
 
-    def check(self) -> None:
-        for resource, mapping in self.node_allocatable_resource_mappings.items():
-            path = f"nodeAllocatableResourceMappings[{resource}]"
-            if not is_native(resource):
-                raise InputError("must be a resource of the node, and no extended one", path=path)
-            if mapping.capacity_key is not None and mapping.capacity_key not in self.capacity:
-                text = f'no capacity "{mapping.capacity_key}"'
-                raise InputError(text, path=f"{path}.capacityKey")
-        for name, capacity in self.capacity.items():
-            if capacity.request_policy is not None and not self.allow_multiple_allocations:
-                text = "Forbidden: allowMultipleAllocations must be true"
-                raise InputError(text, path=f"capacity[{name}].requestPolicy")
-        conditions = "bindingConditions", self.binding_conditions
-        failures = "bindingFailureConditions", self.binding_failure_conditions
-        for (name, own), (needed, others) in ((conditions, failures), (failures, conditions)):
-            if own and not others:
-                raise InputError(f"{needed} are required to use {name}", path=needed)
-        count = len(self.attributes) + len(self.capacity)
-        if count > _MAX_PROPERTIES:
-            raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")
-        sets = [consumption.counter_set for consumption in self.consumes_counters]
-        _refuse_duplicates("consumesCounters", sets, "counterSet")
-
 
 class ResourcePool(Struct, frozen=True):
     """The pool of a slice; of its slices only those of the highest generation count."""
@@ -216,43 +147,6 @@ class ResourceSliceSpec(Struct, frozen=True):
     devices: tuple[Device, ...] = ()
     per_device_node_selection: bool | None = None
     shared_counters: tuple[CounterSet, ...] = ()
-
-    def check(self) -> None:
-        nodes = (self.node_name, self.node_selector, self.all_nodes, self.per_device_node_selection)
-        if sum(bool(choice) for choice in nodes) != 1:
-            raise InputError(
-                "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
-            )
-        if self.node_selector is not None and len(self.node_selector.node_selector_terms) != 1:
-            raise InputError(
-                "must have exactly one node selector term", path="nodeSelector.nodeSelectorTerms"
-            )
-        few = any(device.taints or device.consumes_counters for device in self.devices)
-        most = MAX_DEVICES_WITH_TAINTS_OR_COUNTERS if few else MAX_DEVICES
-        if len(self.devices) > most:
-            text = f"Too many: {len(self.devices)}: must have at most {most} items"
-            raise InputError(text, path="devices")
-        self._check_places()
-        _refuse_duplicates("devices", [device.name for device in self.devices])
-        _refuse_duplicates("sharedCounters", [counters.name for counters in self.shared_counters])
-
-    def _check_places(self) -> None:
-        for at, device in enumerate(self.devices):
-            places = sum(map(bool, (device.node_name, device.node_selector, device.all_nodes)))
-            if self.per_device_node_selection and places != 1:
-                text = "exactly one of nodeName, nodeSelector and allNodes is required"
-                raise InputError(f"{text} with perDeviceNodeSelection", path=f"devices[{at}]")
-            if not self.per_device_node_selection and places:
-                text = "nodeName, nodeSelector and allNodes can only be set"
-                raise InputError(f"{text} with perDeviceNodeSelection", path=f"devices[{at}]")
-
-
-def _refuse_duplicates(path: str, names: list[str], field_name: str = "name") -> None:
-    seen: set[str] = set()
-    for at, name in enumerate(names):
-        if name in seen:
-            raise InputError(f'duplicate name "{shorten(name)}"', path=f"{path}[{at}].{field_name}")
-        seen.add(name)
 
 
 class ResourceSlice(Object, frozen=True):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required, unsupported
 from ...releases import FeatureGates
 from ..field_checks import (
-    IDENTIFIER,
     Rules,
     block_errors,
-    during,
     format_causes,
     port_errors,
     quantity,
@@ -409,6 +406,11 @@ def _template_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{path}.metadata.{name}", forbidden("cannot be set"))
 
 
+def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    yield from _template_errors(value, path, root)
+    yield from labels_causes(part(value, "metadata"), f"{path}.metadata")
+
+
 # ---- autoscalers -------------------------------------------------------------------------------------------
 
 _SOURCES = {
@@ -617,202 +619,6 @@ def _overhead_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
         yield from wrong("notNegative", given, field)
 
 
-# ---- devices -----------------------------------------------------------------------------------------------
-
-
-def _opaque_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    given = value.get("parameters")
-    if given is not None and not isinstance(given, dict):
-        yield Fault(f"{path}.parameters", invalid("<value omitted>", "must be a valid JSON object"))
-
-
-def _constraint_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    name = value.get("matchAttribute")
-    why = "exactly one of `matchAttribute` or `distinctAttribute` is required"
-    given = [attribute for attribute in (name, value.get("distinctAttribute")) if attribute is not None]
-    if not given:
-        yield Fault(path, required(why))
-    elif len(given) > 1:
-        yield Fault(path, invalid(None, f"{why}, but multiple fields are set"))
-    if isinstance(name, str) and name and "/" not in name:
-        why = "a fully qualified name must be a domain and a name separated by a slash"
-        yield Fault(f"{path}.matchAttribute", invalid(name, why))
-
-
-def _extended_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    from ..validate_object import is_extended  # few manifests are DeviceClasses
-
-    name = value.get("extendedResourceName")
-    if isinstance(name, str) and not is_extended(name):
-        yield Fault(f"{path}.extendedResourceName", invalid(name, "must be a valid extended resource name"))
-
-
-_NO_REQUEST = (
-    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-)
-
-
-def _device_errors(devices: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """Requests of a claim, and what names them."""
-    requests, known = parts(devices, "requests"), set[str]()
-    for at, request in enumerate(requests):
-        field, name = f"{path}.requests[{at}]", request.get("name") or ""
-        if not name:
-            yield from format_causes("dns1123Label", name, f"{field}.name")
-        elif name in known:
-            yield Fault(field, duplicate(name))
-        known.add(name)
-        exactly, others = request.get("exactly"), request.get("firstAvailable")
-        if exactly is None and not others:
-            yield Fault(field, required("exactly one of `exactly` or `firstAvailable` is required"))
-        if exactly is not None and others:
-            why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
-            yield Fault(field, invalid(None, why))
-        names: list[Any] = []
-        for index, other in enumerate(parts(request, "firstAvailable")):
-            if (short := other.get("name")) and short in names and exactly is None:
-                yield Fault(f"{field}.firstAvailable[{index}]", duplicate(short))
-            names.append(short)
-            known.add(f"{name}/{short}")
-    for which in ("constraints", "config"):
-        for at, item in enumerate(parts(devices, which)):
-            for index, name in enumerate(item.get("requests") or ()):
-                if name not in known:
-                    yield Fault(f"{path}.{which}[{at}].requests[{index}]", invalid(name, _NO_REQUEST))
-
-
-def _request_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """How many devices a request wants."""
-    mode, count = value.get("allocationMode") or "ExactCount", value.get("count")
-    if mode == "All" and count:
-        why = "must not be specified when allocationMode is 'All'"
-        yield Fault(f"{path}.count", invalid(count, why))
-    if mode == "ExactCount" and isinstance(count, int) and count < 0:
-        yield Fault(f"{path}.count", invalid(count, "must be greater than zero"))
-
-
-def _device_toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    operator, effect = value.get("operator") or "Equal", value.get("effect")
-    if operator == "Exists" and value.get("value"):
-        why = "must be empty for operator `Exists`"
-        yield Fault(f"{path}.value", invalid(value["value"], why))
-    if effect and effect not in ("NoExecute", "NoSchedule", "None"):
-        yield Fault(f"{path}.effect", unsupported(effect, ("NoExecute", "NoSchedule")))
-
-
-def _device_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    if value.get("cel") is None:
-        return
-    from ...cel.cel_errors import CompileError, EvaluationError, ProgramError
-    from ...cel.device_expressions import checked_device_expression  # few clusters have devices
-
-    text = str(part(value, "cel").get("expression") or "")
-    try:
-        checked_device_expression(text, list_attributes=True)
-    except (CompileError, EvaluationError, RecursionError) as error:
-        known = error if isinstance(error, CompileError) else ProgramError(str(error))
-        yield Fault(f"{path}.cel.expression", invalid(text, str(known).partition("\n")[0]))
-
-
-def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    yield from _template_errors(value, path, root)
-    yield from labels_causes(part(value, "metadata"), f"{path}.metadata")
-
-
-_NO_IDENTIFIER = (
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
-    "characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is "
-    "'[A-Za-z_][A-Za-z0-9_]*')"
-)
-
-
-_NODES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-_EXACTLY = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-_VALUES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
-_MOST_TEXT = 64
-
-
-def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """The pool of a slice, and the nodes that its devices are on."""
-    pool = part(spec, "pool")
-    if not (name := str(pool.get("name") or "")):
-        yield Fault(f"{path}.pool.name", required())
-    for text in name.split("/") if name else ():
-        yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
-    given = [f"`{name}`" for name in _NODES if spec.get(name) or spec.get(name) == {}]
-    if not given:
-        yield Fault(path, required(_EXACTLY))
-    elif len(given) > 1:
-        yield Fault(path, invalid(f"{{{', '.join(given)}}}", f"{_EXACTLY}, but multiple fields are set"))
-    terms = part(spec, "nodeSelector").get("nodeSelectorTerms")
-    if spec.get("nodeSelector") is not None and len(terms or ()) != 1:
-        field = f"{path}.nodeSelector.nodeSelectorTerms"
-        yield Fault(field, invalid(terms or [], "must have exactly one node selector term"))
-    for at, device in enumerate(parts(spec, "devices")):
-        has_nodes = bool(spec.get("perDeviceNodeSelection"))
-        yield from _slice_device_errors(device, f"{path}.devices[{at}]", has_nodes)
-
-
-def _counter_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """Counters that stand in one slice with the devices that share them."""
-    if spec.get("sharedCounters") and spec.get("devices") is not None:
-        yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
-
-
-def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[Fault]:
-    given = [name for name in _NODES[:3] if device.get(name)]
-    if given and not has_nodes:
-        why = (
-            "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to "
-        )
-        yield Fault(path, invalid(None, f"{why}true in the ResourceSlice spec"))
-    if has_nodes and not given:
-        yield Fault(path, required("exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required"))
-    for which in ("attributes", "capacity"):
-        for name in part(device, which):
-            domain, slash, short = name.rpartition("/")
-            if IDENTIFIER.fullmatch(short) is None:
-                yield Fault(f"{path}.{which}", invalid(short, _NO_IDENTIFIER))
-            if slash:
-                yield from format_causes("dns1123Subdomain", domain, f"{path}.{which}")
-    for name, value in part(device, "attributes").items():
-        yield from _attribute_errors(value if isinstance(value, dict) else {}, f"{path}.attributes[{name}]")
-    conditions, failures = device.get("bindingConditions") or (), device.get("bindingFailureConditions") or ()
-    if conditions and not failures:
-        why = "bindingFailureConditions are required to use bindingConditions"
-        yield Fault(f"{path}.bindingFailureConditions", invalid(None, why))
-    for index, name in enumerate(failures):
-        if name in conditions:
-            why = "bindingFailureConditions must not overlap with bindingConditions"
-            yield Fault(f"{path}.bindingFailureConditions[{index}]", invalid(name, why))
-    for name, capacity in part(device, "capacity").items():
-        most = quantity(part(part(capacity, "requestPolicy"), "validRange").get("max"))
-        amount = quantity(part(device, "capacity")[name].get("value"))
-        if most is not None and amount is not None and most > amount:
-            why = f"max is larger than capacity value: {amount}"
-            yield Fault(f"{path}.capacity[{name}].requestPolicy.validRange.max", invalid(str(most), why))
-
-
-def _attribute_errors(value: Json, path: str) -> Iterator[Fault]:
-    given = [name for name in _VALUES if value.get(name) not in (None, [])]
-    if len(given) != 1:
-        shown: Any = value if given else ""
-        yield Fault(path, invalid(shown, "exactly one value must be specified"))
-    for name in ("string", "version"):
-        if isinstance(text := value.get(name), str) and len(text.encode()) > _MOST_TEXT:
-            yield Fault(f"{path}.{name}", f"Too long: may not be more than {_MOST_TEXT} bytes")
-    if isinstance(text := value.get("version"), str) and _VERSION.fullmatch(text) is None:
-        yield Fault(
-            f"{path}.version", invalid(text, "must be a string compatible with semver.org spec 2.0.0")
-        )
-
-
-_PRE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_VERSION = re.compile(
-    rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-{_PRE}(\.{_PRE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?"
-)
-
-
 RULES: Rules = {
     "core.v1.ServiceSpec": (_service_errors,),
     "core.v1.PersistentVolumeSpec": (_volume_errors,),
@@ -825,15 +631,6 @@ RULES: Rules = {
     "storage.v1.VolumeAttachment": (_attachment_errors,),
     "core.v1.Node": (_node_errors,),
     "node.v1.RuntimeClass": (_overhead_errors,),
-    "resource.v1.DeviceClaim": (_device_errors,),
-    "resource.v1.ExactDeviceRequest": (_request_errors,),
-    "resource.v1.DeviceSubRequest": (_request_errors,),
-    "resource.v1.DeviceToleration": (_device_toleration_errors,),
-    "resource.v1.DeviceSelector": (_device_selector_errors,),
-    "resource.v1.OpaqueDeviceConfiguration": (_opaque_errors,),
-    "resource.v1.DeviceConstraint": (_constraint_errors,),
-    "resource.v1.DeviceClassSpec": (_extended_errors,),
     "resource.v1.ResourceClaimTemplateSpec": (_claim_template_errors,),
-    "resource.v1.ResourceSliceSpec": (_slice_errors, during("since 1.35", _counter_errors)),
 }
 """By struct, the rules between its fields."""

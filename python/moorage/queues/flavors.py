@@ -406,6 +406,7 @@ class FlavorAssigner:
         """Return what a flavor has for resources, their worst rank, and what there is to tell of it."""
         choices: dict[str, FlavorChoice] = {}
         worst, level, lacking = _AT_ONCE, 0, list[str]()
+        lowest = worst.order(level_first)
         for resource in wanted:
             key = flavor, resource
             rank, reason = self._rank(key, used.get(key, 0), requests[resource])
@@ -413,8 +414,8 @@ class FlavorAssigner:
                 lacking.append(reason)
             if rank.level > level:
                 level = rank.level
-            if rank is not worst and worst.order(level_first) > rank.order(level_first):
-                worst = rank
+            if rank is not worst and lowest > (order := rank.order(level_first)):
+                worst, lowest = rank, order
             if not worst.mode:
                 break
             fit = FlavorFit.PREEMPT if reason else FlavorFit.YES

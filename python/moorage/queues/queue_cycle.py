@@ -22,6 +22,7 @@ from .workloads import EVICTED, REJECTED, RETRY, AdmittedPods, QueuedWorkload, U
 OVERLAPPING = "Workload has overlapping preemption targets with another workload"
 TAKEN = "Workload no longer fits after processing another workload"
 """Why a head is skipped."""
+NOTHING = FlavorAssignment(0)
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Entry:
     queue: Queue | None
     message: str = ""
     reason: str = GENERIC
-    assignment: FlavorAssignment = field(default_factory=lambda: FlavorAssignment(0))
+    assignment: FlavorAssignment = NOTHING
     targets: list[PreemptionTarget] = field(default_factory=list)
     preempted: list[PreemptionTarget] = field(default_factory=list)
     admitted: list[AdmittedPods] | None = None
@@ -111,7 +112,7 @@ class SchedulingCycle:
     def _refusal(self, entry: Entry, name: str) -> tuple[str, str]:
         """Return why a head is not judged by quota, and why it is given back; two empty texts if it is."""
         workload, queue = entry.workload, entry.queue
-        if workload.has_check(RETRY) or workload.has_check(REJECTED):
+        if workload.checks and (workload.has_check(RETRY) or workload.has_check(REJECTED)):
             return "The workload has failed admission checks", GENERIC
         if queue is None:
             return f"ClusterQueue {name} not found", GENERIC
@@ -142,8 +143,10 @@ class SchedulingCycle:
         known = queue.tried.get(key)
         if known is None:
             entry.assignment, entry.targets = self._assign(workload, queue)
+            if entry.assignment.fit == FlavorFit.YES:
+                return
             known = entry.assignment, entry.assignment.message(), entry.assignment.last()
-            if key is not None and not entry.targets and entry.assignment.fit != FlavorFit.YES:
+            if key is not None and not entry.targets:
                 queue.tried[key] = known
         entry.assignment, entry.message, workload.last = known
 
@@ -153,11 +156,12 @@ class SchedulingCycle:
         """Return what a workload would get, and whom it would preempt for it."""
         assigner = FlavorAssigner(workload, queue, self._snapshot, self._settings, self._preemptions)
         assignment, targets = self._initial(workload, queue, assigner)
-        asks = queue.is_topology_only or any(
+        if assignment.fit != FlavorFit.PREEMPT or not self._settings.gate("TopologyAwareScheduling"):
+            return assignment, targets
+        if queue.is_topology_only or any(
             each.topology_request is not None and each.topology_request.is_explicit
             for each in workload.pod_sets
-        )
-        if assignment.fit == FlavorFit.PREEMPT and asks and self._settings.gate("TopologyAwareScheduling"):
+        ):
             demands = assigner.demands(assignment)
             changes: Undo = []
             self._snapshot.release_all([target.workload for target in targets], changes)

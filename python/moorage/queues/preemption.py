@@ -40,11 +40,13 @@ class _RankedCandidate(NamedTuple):
 
 
 class Preemptions:
-    """Finds whom workloads preempt, by priorities or, with fair sharing, by shares."""
+    """Finds whom workloads preempt in one cycle, by priorities or, with fair sharing, by shares."""
 
     def __init__(self, snapshot: QueueSnapshot, settings: Settings) -> None:
         self.snapshot = snapshot
         self.settings = settings
+        # What all heads would take is found before any of them takes it.
+        self._simulated: dict[tuple[str, FlavorResource, int], list[PreemptionTarget]] = {}
 
     def targets(
         self, workload: QueuedWorkload, queue: Queue, assignment: FlavorAssignment, assigner: FlavorAssigner
@@ -54,6 +56,10 @@ class Preemptions:
             return []
         quota = assignment.requested()
         demands = assigner.demands(assignment) if self.settings.gate("TopologyAwareScheduling") else {}
+        if len(quota) == 1 and not demands:
+            known = self._simulated.get((workload.key, *next(iter(quota.items()))))
+            if known is not None:
+                return known
         usage = Usage(quota, {})
         return self._targets(Preemptor(workload, queue, assignment.needed(), usage, demands, assigner))
 
@@ -61,6 +67,7 @@ class Preemptions:
         """Return whose workloads would go for one resource of a flavor, and how far it would borrow then."""
         usage = Usage({key: value}, {})
         targets = self._targets(Preemptor(workload, queue, frozenset([key]), usage, {}, None))
+        self._simulated[workload.key, key, value] = targets
         changes: Undo = []
         self.snapshot.release_all([target.workload for target in targets], changes)
         level, _ = queue.lowest_fit(key, value)

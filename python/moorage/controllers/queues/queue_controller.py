@@ -102,8 +102,6 @@ class QueueController(SavedFields):
 
     Attributes
     ----------
-    cycles : tuple of Cycle
-        What was decided so far.
     unseen : tuple of str
         The jobs that run, though no Workload says what they hold.
     refused : dict of str to RefusedJob
@@ -119,7 +117,7 @@ class QueueController(SavedFields):
         "_is_behind",
         "_keys",
         "_maker",
-        "cycles",
+        "_cycles",
         "unseen",
         "refused",
         "ignored",
@@ -136,7 +134,7 @@ class QueueController(SavedFields):
         self._is_behind = False  # whether something has changed since it decided
         self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
         self._maker: JobWorkloads | None = None
-        self.cycles: tuple[Cycle, ...] = ()
+        self._cycles: list[Cycle] = []
         self.unseen: tuple[str, ...] = ()
         self.refused: dict[str, RefusedJob] = {}
         self.ignored: tuple[str, ...] = ()
@@ -145,6 +143,11 @@ class QueueController(SavedFields):
     def kueue(self) -> Kueue:
         """The queues and workloads as they are; not to be changed."""
         return self._shared.kueue
+
+    @property
+    def cycles(self) -> tuple[Cycle, ...]:
+        """What was decided so far."""
+        return tuple(self._cycles)
 
     def work(self, decides: bool) -> bool:
         """Follow what has changed, let Kueue decide, and carry it out; return whether that wrote anything.
@@ -165,7 +168,7 @@ class QueueController(SavedFields):
         if decides and self._is_behind:
             self._is_behind = False
             kueue = self._shared.changing()
-            self.cycles += tuple(kueue.run())
+            self._cycles += kueue.run()
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:
                     self._carry_out(workload)

@@ -15,6 +15,7 @@ from moorage._core.base.change_log import Kind as Kind
 # What is asked about once, and which values are shared; how a group is evicted.
 from moorage._core.base.fields import FieldRules as FieldRules
 from moorage._core.base.fields import SpecMemo as SpecMemo
+from moorage._core.base.fields import SpecRule as SpecRule
 from moorage._core.base.fields import disrupted_whole as disrupted_whole
 
 # Arrays that the sort refuses.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import FieldRules
+from msgspec.structs import replace
+from tests.doors.engine import FieldRules, SpecRule
 
 from moorage.errors import InputError
-from moorage.kube import ObjectMeta, Pod
+from moorage.kube import ObjectMeta, Pod, PodSpec
 
 NOTHING: dict[str, str] = {}
 
@@ -71,6 +72,15 @@ def test_a_bad_value_is_refused_each_time() -> None:
             rules.check(pod)
         assert (caught.value.message, caught.value.path) == ("bad", "metadata.name[key]")
     assert asked == ["bad", "bad"]
+
+
+def test_a_rule_of_specs_is_asked_once_per_template() -> None:
+    asked: list[PodSpec] = []
+    rules = FieldRules([(["spec"], "spec", NOTHING, SpecRule(asked.append))])
+    first, other = PodSpec(node_name="a"), PodSpec(host_network=True)
+    for spec in (first, replace(first, node_name="b"), other, replace(other, node_name="b")):
+        rules.check(Pod(spec=spec))
+    assert asked == [first, other]
 
 
 def test_other_errors_pass() -> None:

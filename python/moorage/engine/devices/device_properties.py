@@ -323,7 +323,9 @@ class SelectorValidation:
         InputError
             The object is a manifest, and an expression does not compile.
         """
-        for path, selector in _selectors(obj) if isinstance(obj, _WITH_SELECTORS) else ():
+        if type(obj) not in _WITH_SELECTORS:
+            return
+        for path, selector in _selectors(obj):
             from .device_selector import compile_selector
 
             expression = "" if selector.cel is None else selector.cel.expression

@@ -669,12 +669,12 @@ class NewPods:
         list of Pod
             All but the refused ones, which `refused` gets.
         """
-        admitted, admission = [], self._admission
+        admitted, admission, has_policies = [], self._admission, self.has_policies
         for pod in pods:
             try:
                 concerned = _may_be_new(pod) and admission.concerns(pod) and is_new(pod)
                 admitted.append(admission.admit(pod) if concerned else pod)
-                if self.has_policies and is_new(pod):
+                if has_policies and is_new(pod):
                     self._warn(pod, admission.warnings(pod))
             except RefusedError as error:
                 self.refused.append(RefusedPod(pod, str(error)))

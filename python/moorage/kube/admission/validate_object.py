@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from moorage._core.base.fields import FieldRules, SpecMemo
+from moorage._core.base.fields import FieldRules, SpecRule
 from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
@@ -48,7 +48,7 @@ from ..model.meta import (
     thousandths,
 )
 from ..model.pod import Pod, PodSpec, ResourceRequirements
-from ..model.workload import KUEUE, MIN_PARALLELISM, CustomObject
+from ..model.workload import MIN_PARALLELISM, CustomObject, is_of_kueue
 from ..releases import ALWAYS
 from .field_checks import FieldRule, conditional, field_rules, first_fault, quantity
 from .field_checks import Rule as StructRule
@@ -387,7 +387,7 @@ def check_as_kueue(obj: Object) -> None:
         It is refused; names the object and the field of the first error.
     """
     annotations = obj.metadata.annotations
-    if obj.api_version.startswith(f"{KUEUE}/") or MIN_PARALLELISM in annotations:
+    if is_of_kueue(obj) or MIN_PARALLELISM in annotations:
         from .kueue_refusals import refusals  # few clusters have Kueue
 
         for text in refusals(obj):
@@ -458,7 +458,6 @@ def _rules_between(name: str) -> list[StructRule]:
     return [rule for rule, when in map(conditional, module.RULES[name]) if when is ALWAYS]
 
 
-_valid_specs = SpecMemo()
 _POD_SPEC = "core.v1.PodSpec"
 _RELATED = {
     "containers": "containers",
@@ -472,10 +471,9 @@ _RELATED = {
 """The fields of a pod's spec that rules compare: attributes, and their names in JSON."""
 
 
+@SpecRule
 def _check_pod_spec(spec: PodSpec) -> None:
-    """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
-    if _valid_specs.get(spec) is not None:
-        return
+    """Check a pod spec; of those of one template the first, as no rule reads what differs."""
     _check(_POD_SPEC, spec)
     view = {
         encoded: to_builtins(value) for name, encoded in _RELATED.items() if (value := getattr(spec, name))
@@ -485,7 +483,6 @@ def _check_pod_spec(spec: PodSpec) -> None:
         faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_POD_SPEC)])
     for fault in faults:
         raise InputError(fault.text, path=fault.field.lstrip("."))
-    _valid_specs.put(spec, True)
 
 
 @cache

@@ -191,7 +191,7 @@ def complete(
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
-    names, classes = _taken(around.named), priority_classes([*around.classes, *listed])
+    names, classes = _taken(around.named), priority_classes([*around.classes, *_rare(listed)])
     refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
 
     @cache
@@ -205,7 +205,8 @@ def complete(
             if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
             else:
-                check_object(obj, texts.get(at) if refusals.is_change(places[at]) else None, gates)
+                is_change = at in texts and refusals.is_change(places[at])
+                check_object(obj, texts[at] if is_change else None, gates)
             refusals.check(obj)
         except ListedTwiceError as error:
             raise located_at(error, obj, places[at]) from None
@@ -215,7 +216,7 @@ def complete(
     listed, places = overlay.result()
     _check_changes(listed, places, refusals, around)
     expanded, policies = None, list[OutsidePolicy]()
-    if any(isinstance(obj, CustomObject) or is_of_kueue(obj) for obj in listed):
+    if any(isinstance(obj, CustomObject) or is_of_kueue(obj) for obj in _rare(listed)):
         policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
         expanded = of_workloads.expand_kinds.expand_kinds(
             listed,
@@ -224,7 +225,7 @@ def complete(
             lambda obj: key_of(obj) in overlay.applied,
         )
         listed, places = expanded.objects, [places[at] for at in expanded.sources]
-    classes = priority_classes([*around.classes, *listed])
+    classes = priority_classes([*around.classes, *_rare(listed)])
     shown, class_notes = list[PriorityClass](), list[str]()
     if any(isinstance(obj, Pod) and obj.spec.priority_class_name for obj in listed):
         shown, class_notes = room.recognize_templates.shown_classes(listed, classes)
@@ -234,11 +235,10 @@ def complete(
     before = {
         name: default_object(obj, classes, Names(), admitted=True) for name, obj in overlay.before.items()
     }
-    uids = set[str]()
+    uids, new = set[str](), manifests.keys() - overlay.applied
     for at, obj in enumerate(listed):
         try:
-            is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
-            if not is_applied and refusals.is_change(places[at]) and key_of(obj) in manifests:
+            if new and refusals.is_change(places[at]) and key_of(obj) in new:
                 check_priority(obj, classes)
             completed = default_object(obj, classes, names, admitted=True)
             if completed.metadata.uid in uids:
@@ -263,6 +263,11 @@ def complete(
         policies,
         manifests,
     )
+
+
+def _rare(objects: Iterable[Object]) -> list[Object]:
+    """Return the objects that are neither pods nor nodes, of which a cluster has the most."""
+    return [obj for obj in objects if type(obj) is not Pod and type(obj) is not Node]
 
 
 def _taken(objects: Iterable[Object]) -> Names:
@@ -305,9 +310,9 @@ def check_namespaces(
     RefusedObjectsError, InputError
         As for `build_cluster`: a manifest is in another namespace.
     """
-    for obj, place in zip(objects, places, strict=True):
+    for at, obj in enumerate(objects):
         if _is_manifest(obj) and (name := default_namespace(obj)) and name not in namespaces:
-            refusals.add(InputError(f'namespaces "{name}" not found'), obj, place)
+            refusals.add(InputError(f'namespaces "{name}" not found'), obj, places[at])
     refusals.raise_any()
 
 
@@ -339,13 +344,18 @@ def _check_changes(
     objects: Sequence[Object], places: Sequence[Origin], refusals: Refusals, around: KnownObjects
 ) -> None:
     """Check that the namespaces of manifests exist."""
-    listed = {"", *(obj.name for obj in objects if isinstance(obj, Namespace))}
+    listed = {"", *(obj.name for obj in _rare(objects) if isinstance(obj, Namespace))}
     known = around.namespaces
     if listed.issuperset(default_namespace(obj) for obj in objects if _is_manifest(obj)):
         return
     if refusals.has_cluster:
-        own = [obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)]
-        known = known_namespaces([obj for obj in own if isinstance(obj, Namespace)], own)
+        spaces, own = list[Namespace](), dict[str, Object]()  # of the cluster; one object in each namespace
+        for at, obj in enumerate(objects):
+            name = default_namespace(obj)
+            if (name not in own or isinstance(obj, Namespace)) and not refusals.is_change(places[at]):
+                own.setdefault(name, obj)
+                spaces += [obj] if isinstance(obj, Namespace) else []
+        known = known_namespaces(spaces, own.values())
     if known is not None:
         check_namespaces(objects, places, {*known, *listed}, refusals)
 

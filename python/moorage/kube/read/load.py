@@ -260,8 +260,13 @@ def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: in
     nodes and controllers write, and people do not; and the settings of the server. Operators are not
     simulated: what they make of an object, and what it refers to, is looked at with the whole cluster.
     """
-    known = {(obj.full_kind, default_namespace(obj), obj.name) for obj in objects[:start]}
     later, of_cluster = range(start, len(objects)), list[int]()
+    names = {objects[at].name for at in later}
+    known = {
+        (obj.full_kind, default_namespace(obj), obj.name)
+        for obj in objects[:start]
+        if obj.metadata.name in names
+    }
     is_operated = any(map(_is_operated, objects[start:]))
     for at in later:
         obj = objects[at]

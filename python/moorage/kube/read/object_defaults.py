@@ -174,8 +174,8 @@ def _default_metadata(obj: T, names: Names) -> T:
 
 
 _changes = {False: SpecMemo(), True: SpecMemo()}
-"""By `tolerate`: the priority classes, a spec, that spec with its defaults, and the fields in which they
-differ, once another spec has them, too."""
+"""By `tolerate`: the priority classes, a spec, that spec with its defaults, the fields in which they differ,
+once another spec has them, too, and whether labels are merged into them."""
 
 
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
@@ -183,9 +183,10 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     tolerate = not spec.node_name
     known = _changes[tolerate].get(spec)
     if known is None or known[0] is not classes:
-        known = classes, spec, default_pod_spec(spec, classes, tolerate=tolerate), {}
+        filled = default_pod_spec(spec, classes, tolerate=tolerate)
+        known = classes, spec, filled, {}, _has_label_keys(filled)
         _changes[tolerate].put(spec, known)
-    _, first, filled, changes = known
+    _, first, filled, changes, has_label_keys = known
     if spec is first:  # pods of one template without a node share their spec
         spec = filled
     elif filled is not first:
@@ -196,7 +197,8 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
                 if (value := getattr(filled, name)) is not getattr(first, name)
             }
         spec = replace(spec, **changes)
-    spec = merge_label_keys(spec, pod.metadata.labels)
+    if has_label_keys:
+        spec = merge_label_keys(spec, pod.metadata.labels)
     if not status.phase:
         new = POD_GATED if spec.scheduling_gates else POD_PENDING
         status = new if status == _NO_STATUS else replace(status, phase="Pending")
@@ -361,7 +363,7 @@ def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     PodSpec
         `spec` itself if there is nothing to merge.
     """
-    if spec.affinity is None and not spec.topology_spread_constraints:
+    if not _has_label_keys(spec):
         return spec
     constraints = tuple([_constraint(constraint, labels) for constraint in spec.topology_spread_constraints])
     affinity = spec.affinity
@@ -372,6 +374,16 @@ def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
             pod_anti_affinity=_pod_affinity(affinity.pod_anti_affinity, labels),
         )
     return _with(spec, topology_spread_constraints=constraints, affinity=affinity)
+
+
+def _has_label_keys(spec: PodSpec) -> bool:
+    affinities = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else ()
+    weighted = [each for affinity in affinities if affinity for each in affinity.preferred]
+    terms = [term for affinity in affinities if affinity for term in affinity.required]
+    terms += [each.pod_affinity_term for each in weighted]
+    return any(each.match_label_keys for each in spec.topology_spread_constraints) or any(
+        term.match_label_keys or term.mismatch_label_keys for term in terms
+    )
 
 
 def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:

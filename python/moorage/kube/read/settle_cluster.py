@@ -46,7 +46,8 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
     if not slots:
         return
     workloads = {obj.full_name: obj for obj in map(cluster.others.__getitem__, slots)}
-    new = {obj.full_name: obj for obj in objects if _is_new(obj) or (before and obj.full_name in before)}
+    turns = (obj for obj in objects if (is_single(obj) if type(obj) is Pod else isinstance(obj, WORKLOADS)))
+    new = {obj.full_name: obj for obj in turns if _is_new(obj) or (before and obj.full_name in before)}
     pods = {pod.key for pod in cluster.pods} if any(isinstance(obj, Pod) for obj in new.values()) else ()
     old = [obj for name, obj in workloads.items() if name not in new]
     old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
@@ -55,7 +56,7 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
         if name in workloads:
             old.append(workloads[name])
             last = name
-        elif isinstance(obj, Pod) and obj.key in pods and is_single(obj):
+        elif isinstance(obj, Pod) and obj.key in pods:
             cluster.turns[obj.key] = last
     for at, obj in zip(slots, old, strict=True):
         cluster.others[at] = obj

@@ -72,6 +72,12 @@ cdef class SpecMemo:
 
 
 @cython.final
+cdef class SpecRule:
+    cdef object rule
+    cdef SpecMemo valid
+
+
+@cython.final
 cdef class FieldRules:
     cdef list rules  # of _FieldRule
 

@@ -195,6 +195,25 @@ cdef class SpecMemo:
         self.entries[hashed] = self.latest = (spec, value)
 
 
+cdef class SpecRule:
+    """A rule of pod specs, with templates whose specs follow it.
+
+    Parameters
+    ----------
+    rule : callable
+        Raises an InputError about a spec. It reads neither its node name nor the names of its volumes.
+    """
+
+    def __cinit__(self, rule):
+        self.rule, self.valid = rule, SpecMemo()
+
+    def __call__(self, spec):
+        """Raise the error of the rule, unless a spec of the same template follows it."""
+        if self.valid.get(spec) is None:
+            self.rule(spec)
+            self.valid.put(spec, True)
+
+
 cdef class _FieldRule:
     """A rule of one field, with values that follow it, so that objects that share them are checked fast."""
 
@@ -216,6 +235,8 @@ cdef class _FieldRule:
         for field in self.path:
             value = (<Field>field).of(value)
         if value is self.omitted or (self.omits_map and type(value) is dict and not value):
+            return 0
+        if type(self.rule) is SpecRule and (<SpecRule>self.rule).valid.get(value) is not None:
             return 0
         key = value if type(value) is str else <size_t><PyObject*>value
         if type(value) is tuple and not self.has_maps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -53,7 +54,9 @@ def selecting_nothing(ground: Ground) -> Iterator[LintFinding]:
         future = (
             Pod(metadata=replace(_template(obj).metadata, namespace=obj.namespace)) for obj in ground.makers
         )
-        return LabelledObjects((*ground.cluster.pods, *ground.cluster.finished, *future))
+        pods = chain(ground.cluster.pods, ground.cluster.finished, future)
+        # Pods of one template share their labels.
+        return LabelledObjects({(pod.namespace, id(pod.metadata.labels)): pod for pod in pods}.values())
 
     def matches_none(namespace: str, selector: LabelSelector) -> bool:
         return not labelled().selected(namespace, selector)

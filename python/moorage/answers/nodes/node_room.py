@@ -203,8 +203,8 @@ class _Held(NamedTuple):
 
     limits: Counter[str]
     """By resource; cpu in millicores."""
-    pods: Counter[Workload]
-    requested: dict[Workload, Counter[str]]
+    pods: Counter[tuple[Workload, int]]
+    """How many of each workload and class."""
 
 
 class NodeRooms:
@@ -232,6 +232,7 @@ class NodeRooms:
         self.type = common_value(scheduler, INSTANCE_TYPE)
         workloads, state = workloads_of(scheduler.client), scheduler.cache.state
         self._limits_of = dict[tuple[int, ...], dict[str, int]]()
+        self._workload_of = dict[int, Workload]()
         self._held = {row: self._count(state.pods_of(row), workloads) for row in self.rows}
 
     def by(self, label: str = "") -> list[Room]:
@@ -261,20 +262,22 @@ class NodeRooms:
         return [self._room(name, rows, used) for name, rows in groups.items()]
 
     def _count(self, pods: Iterable[Pod], workloads: Workloads) -> _Held:
-        classes = self.scheduler.cache.state.classes
-        held = _Held(Counter(), Counter(), {})
+        classes, of_class = self.scheduler.cache.state.classes, self._workload_of
+        held = _Held(Counter(), Counter())
         for pod in pods:
-            workload = workloads.of(pod)
-            held.pods[workload] += 1
-            needs = classes.shape_of(classes.intern(pod)).needs
-            held.requested.setdefault(workload, Counter()).update(needs)
-            spec = pod.spec
+            pod_class, spec = classes.intern(pod), pod.spec
+            if (workload := of_class.get(pod_class)) is None:
+                workload = workloads.of(pod)
+                if pod.metadata.controller() is not None:  # which pods of a class share
+                    of_class[pod_class] = workload
+            held.pods[workload, pod_class] += 1
             # Pods of one template share these parts.
             parts = id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead)
             if (limits := self._limits_of.get(parts)) is None:
                 limits = {name: whole(name, amount) for name, amount in pod_limits(pod).items()}
                 self._limits_of[parts] = limits
-            held.limits.update(limits)
+            if limits:
+                held.limits.update(limits)
         return held
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
@@ -334,19 +337,21 @@ class NodeRooms:
 
     def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
         """Return the workloads, those with the largest share of a resource first."""
+        held, classes = Counter[tuple[Workload, int]](), self.scheduler.cache.state.classes
+        for row in rows:
+            held.update(self._held[row].pods)
         pods, requested = Counter[Workload](), dict[Workload, Counter[str]]()
-        for held in (self._held[row] for row in rows):
-            pods.update(held.pods)
-            for workload, needs in held.requested.items():
-                requested.setdefault(workload, Counter()).update(needs)
+        for (workload, pod_class), number in held.items():
+            pods[workload] += number
+            sums = requested.setdefault(workload, Counter())
+            for name, need in classes.shape_of(pod_class).needs.items():
+                sums[name] += number * need
 
         def share(workload: Workload) -> float:
             needs = requested[workload].items()
-            return max(
-                (need / allocatable[name] for name, need in needs if allocatable.get(name)), default=0.0
-            )
+            return max([0.0, *[need / allocatable[name] for name, need in needs if allocatable.get(name)]])
 
-        first = sorted(pods, key=lambda pod: -share(pod))[: self.most]
+        first = sorted(pods, key=share, reverse=True)[: self.most]
         return tuple([Holder(pod.namespace, pod.text, pods[pod], dict(requested[pod])) for pod in first])
 
 

@@ -23,7 +23,6 @@ from typing import Any
 
 from moorage.autoscalers.karpenter.cluster_view import ClusterObjects, ClusterView, PassInput
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
-from moorage.autoscalers.karpenter.provisioning import provision
 from moorage.autoscalers.providers.type_files import read_instance_types
 from moorage.kube import decode_object
 
@@ -109,7 +108,7 @@ def ours(types_file: Path, made: Sequence[Json]) -> tuple[float, int]:
     chosen = frozenset(f"default/{one['metadata']['name']}" for one in made)
     situation = PassInput({"default": read_instance_types(types_file)}, chosen=chosen)
     began = time.process_time()
-    answer = provision(ClusterView(objects, situation, KarpenterOptions()))
+    answer = ClusterView(objects, situation, KarpenterOptions()).provisioning
     seconds = time.process_time() - began
     _check("moorage", len(answer.errors) + len(answer.ignored))
     return seconds, len(answer.claims)

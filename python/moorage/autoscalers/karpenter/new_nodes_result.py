@@ -369,20 +369,25 @@ class FinishedClaim:
 
     @property
     def launched(self) -> Launched | None:
-        """What the provider launches."""
-        return self.launcher(self)
+        """What the provider launches: of claims with the same types the same."""
+        known, key = self.offers.launched, (self.below, *self.places)
+        if key not in known:
+            known[key] = self.launcher(self)
+        return known[key]
 
     def first(self, rank: Callable[[InstanceType, Offering], tuple[Any, ...]], how: str) -> Launched | None:
         """Launch any of those offerings that have the lowest rank; where no price is known, any."""
         types, launchable = self.offers.types, self.offers.launchable
         every = [(types[place], each) for place in self.places for each in launchable[place]]
-        ranked = sorted([(rank(*each), at) for at, each in enumerate(every)])
-        if not ranked:
+        if not every:
             return None
-        best = [every[at] for own, at in ranked if own == ranked[0][0]]
+        ranks = [rank(*each) for each in every]
+        lowest = min(ranks)
+        best = [each for each, own in zip(every, ranks, strict=True) if own == lowest]
         if best[0][1].price == UNKNOWN:
             how = WITHOUT_PRICES
-            best = [every[at] for _, at in ranked if every[at][1].price == UNKNOWN]
+            best = [every[at] for _, at in sorted(zip(ranks, range(len(every)), strict=True))]
+            best = [each for each in best if each[1].price == UNKNOWN]
         return Launched.among(how, best)
 
 

@@ -32,7 +32,7 @@ from ..providers.instance_type import (
     Offering,
     with_shortages,
 )
-from ..providers.known_labels import CORE, domain_of
+from ..providers.known_labels import CORE
 from .karpenter_options import KarpenterOptions
 
 
@@ -113,11 +113,8 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     named = {offering.key.name for offering in own}.union(
         *[offering.requirements.by_key for offering in offerings]
     )
-    known_labels = vocabulary.known_labels
-    others = known_labels.of_types - named
-    shown = {domain_of(key) for key in named if key != reservation_id}
-    unknown = frozenset(key for key in others if known_labels.domain_of(key) not in shown)
-    own += [make(key, "DoesNotExist") for key in others - unknown]
+    lacking, unknown = vocabulary.known_labels.beside_those_of(frozenset(named))
+    own += [make(key, "DoesNotExist") for key in lacking]
     return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
 
 

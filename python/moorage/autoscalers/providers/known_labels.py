@@ -102,6 +102,22 @@ class KnownLabels:
         every = frozenset(key for key in self.known if self.domain_of(key) in self.domains)
         return every - self.labels.keys()
 
+    def beside_those_of(self, named: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the labels that a type with some labels lacks, and those of which that is unknown.
+
+        Most types have the labels of others, so it is found once for each set of them.
+        """
+        if named not in self._beside:
+            others = self.of_types - named
+            shown = {domain_of(key) for key in named if key != self.reservation_labels[0]}
+            unknown = frozenset(key for key in others if self.domain_of(key) not in shown)
+            self._beside[named] = others - unknown, unknown
+        return self._beside[named]
+
+    @cached_property
+    def _beside(self) -> dict[frozenset[str], tuple[frozenset[str], frozenset[str]]]:
+        return {}
+
     def domain_of(self, key: str) -> str:
         """Return the domain with whose labels one of a type is known, or not."""
         return self.beside.get(key) or domain_of(key)

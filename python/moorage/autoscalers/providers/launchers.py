@@ -13,11 +13,8 @@ from .instance_type import InstanceType, Offering
 
 def launched(finished: FinishedClaim) -> Launched | None:
     """Return what the provider of a claim launches."""
-    known, key = finished.offers.launched, (finished.below, *finished.places)
-    if key not in known:
-        group = finished.claim.template.pool.spec.template.spec.node_class_ref.group
-        known[key] = _LAUNCHERS.get(group, cheapest)(finished)
-    return known[key]
+    group = finished.claim.template.pool.spec.template.spec.node_class_ref.group
+    return _LAUNCHERS.get(group, cheapest)(finished)
 
 
 def launched_by_azure(finished: FinishedClaim) -> Launched | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
@@ -278,7 +278,19 @@ def _list(value: Any) -> list[InstanceType] | ListedTypes:
     return decode_types(value)
 
 
-_LISTS = {VM_SIZE_FIELD: read_sizes, MACHINE_TYPE_FIELD: read_machine_types}
+def _refuse_reservations(value: Any) -> NoReturn:
+    raise InputError(
+        "reservations of Compute Engine: Karpenter's provider for GCP asks for none, and a machine that "
+        "matches an open one runs in it without being asked: leave the list out, and give the price of what "
+        "is paid already in a list of prices"
+    )
+
+
+_LISTS = {
+    VM_SIZE_FIELD: read_sizes,
+    MACHINE_TYPE_FIELD: read_machine_types,
+    "specificReservation": _refuse_reservations,
+}
 """Readers of what the commands of providers print, by a field that each item has."""
 
 

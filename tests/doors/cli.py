@@ -62,3 +62,8 @@ from moorage.cli.questions import question_of as question_of
 
 # Files of the page, as a browser gets them.
 from moorage.cli.serve_twin import page_files as page_files
+
+# What a twin reads for its page, with answers and a clock of a test; its numbers.
+from moorage.cli.twin_overview import SECONDS as SECONDS
+from moorage.cli.twin_overview import TwinOverview as TwinOverview
+from moorage.cli.twin_overview import totals as totals

@@ -67,6 +67,7 @@ from moorage.live.shares import Limits as Limits
 from moorage.live.shares import Shares as Shares
 from moorage.live.twin_server import QUESTIONS as QUESTIONS
 from moorage.live.twin_server import Forks as Forks
+from moorage.live.twin_server import Output as Output
 from moorage.live.twin_server import Template as Template
 from moorage.live.twin_server import TwinRefusalError as TwinRefusalError
 from moorage.live.twin_server import TwinServer as TwinServer

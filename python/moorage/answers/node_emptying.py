@@ -80,11 +80,6 @@ class NodeReport(Document, frozen=True, kw_only=True):
     kind: Literal["NodeReport"] = "NodeReport"
     room: Room
     """Of the node, with all workloads that hold it."""
-    ready: bool | None
-    """Null where the input does not say it."""
-    kubelet_version: str
-    created: str
-    """When; empty where the input does not say it."""
     status: PlanStatus
     """What a drain of the node alone comes to."""
     moves: tuple[Move, ...]

@@ -29,13 +29,14 @@ from moorage.kube.read.files import source_name
 from moorage.kube.read.read_objects import Listed
 from moorage.kube.strict_documents import Strict, decode_part, read_value
 from moorage.live.shares import Limits
-from moorage.live.twin_server import JSON, Forks, Output, Template, TwinRefusalError, Work, refusal
+from moorage.live.twin_server import JSON, Forks, Template, TwinRefusalError, Work, refusal
 from moorage.live.web_server import Reply
 
 from .app import app, run
 from .commands.check import check
 from .options.inputs import prepare
 from .questions import TwinQuestion, question_of
+from .twin_overview import Changes, TwinAnswer, TwinOverview
 
 if TYPE_CHECKING:
     from moorage.live.followed_cluster import FollowedCluster, Moment
@@ -48,22 +49,6 @@ _ROOMS = ("cli.commands", "cluster", "autoscalers", "answers")
 
 _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")
 """Options that a comparison of releases does not take."""
-
-
-class TwinAnswer(NamedTuple):
-    """An answer.
-
-    Attributes
-    ----------
-    moment : Moment or None
-        How far the cluster was followed; None for files.
-    command : str
-        That repeats the answer, over a dump of that moment.
-    """
-
-    output: Output
-    moment: Moment | None
-    command: str
 
 
 class AskedTwin:
@@ -105,6 +90,10 @@ class AskedTwin:
                     importlib.import_module(module.name)
         with suppress(MoorageError):
             Page("", "").html()
+        self._alone = alone = self.alone()
+        self.overview = TwinOverview(
+            lambda path, max_age: alone.ask(alone.question(path, ()), max_age), self._states.changes
+        )
 
     def alone(self) -> AskedTwin:
         """Return a twin of the same cluster that answers one question at a time, whatever this one does."""
@@ -132,6 +121,7 @@ class AskedTwin:
     def end(self) -> None:
         """End the processes that answer."""
         self.forks.end()
+        self._alone.forks.end()
         self._states.end()
 
     def question(self, path: str, query: Sequence[tuple[str, str]], body: bytes = b"") -> TwinQuestion:
@@ -147,14 +137,19 @@ class AskedTwin:
         if path == "state":
             document = state_document(self.moment())
             document |= {"answering": self.forks.answering, "waiting": self.forks.waiting}
+            document["overview"] = self.overview.about()
             return Reply(200, json.dumps(document).encode() + b"\n", JSON)
         if path == "differences" and self._cluster is not None and self._cluster.bindings is not None:
             with self._cluster.lock:
                 kept = list(self._cluster.bindings.differences)
             return Reply(200, json.dumps({"differences": kept}).encode() + b"\n", JSON)
         try:
+            max_age = _seconds(ages[-1]) if ages else None
+            if path == "overview":
+                reading = self.overview.get(max_age)
+                return Reply(200, self.overview.document(reading), JSON, _headers(reading.nodes))
             question = self.question(path, query, body)
-            answer = self.ask(question, _seconds(ages[-1]) if ages else None)
+            answer = self.ask(question, max_age)
         except LookupError as error:
             return refusal(404, str(error.args[0]))
         except InputError as error:
@@ -240,10 +235,6 @@ def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
             yield str(file), stat.st_mtime_ns, stat.st_size
 
 
-Changes = int | tuple[tuple[str, int, int], ...]
-"""What changes with a cluster, or with files: how often it has, or their stamps."""
-
-
 class _State(NamedTuple):
     """A state of the cluster that questions are answered about."""
 
@@ -275,7 +266,7 @@ class _States:
         most = self._max_age if max_age is None else max_age
         if self._cluster is not None:
             self._cluster.apply_news()
-        changes = self._changes()  # not under the lock, as folders may be large
+        changes = self.changes()  # not under the lock, as folders may be large
         with self._lock:
             now = self._now
             is_old = now is not None and now.changes != changes and self._age(now) > most
@@ -300,11 +291,12 @@ class _States:
 
     def _age(self, state: _State) -> float:
         """Return for how long a state may not have been true."""
-        if state.changes == self._changes():
+        if state.changes == self.changes():
             return 0.0
         return inf if self._cluster is None else self._clock() - state.prepared_at
 
-    def _changes(self) -> Changes:
+    def changes(self) -> Changes:
+        """Return what differs once the cluster, or a file, has changed."""
         if self._cluster is not None:
             return self._cluster.changes
         return tuple(chain.from_iterable(map(_stamps, self._readable)))
@@ -315,7 +307,7 @@ class _States:
     def _prepared(self) -> _State:
         cluster = self._cluster
         if cluster is None:
-            changes = self._changes()  # before they are read
+            changes = self.changes()  # before they are read
             return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, changes, None)
         with cluster.lock:
             template = Template(self._prepare, nullcontext(), self._readable)

@@ -147,6 +147,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
         ready: dict[str, Check] = {}
         if cluster is not None:
             alive, ready = ({**checks} for checks in cluster.checks())
+        reader = Thread(target=twin.overview.keep_reading, args=(stop,), name="overview", daemon=True)
+        alive["overview"] = reader.is_alive
         metrics = _metrics(cluster)
         if options["standing"] is not None:
             answers, asker = _standing_answers(options["standing"], twin, stop, stack)
@@ -166,7 +168,10 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 max_body=options["max_body"],
             )
         stack.callback(server.close)
+        reader.start()
+        stack.callback(reader.join)
         stack.callback(twin.end)
+        stack.callback(stop.set)
         url = base_url(files, address, server.port)
         click.echo(f"{url}/ (questions: {url}/v1/)", err=True)
         stop.wait()

@@ -175,7 +175,11 @@ def test_a_twin_of_files_answers_as_the_commands(
     reply = of_files.reply("check", [("output", "table")], b"")
     assert (reply.status, reply.type) == (200, "text/plain; charset=utf-8")
     assert reply.body.decode() == repeated(header(reply, "Repeat"), b"", capsys, monkeypatch)
-    assert json.loads(of_files.reply("state", [], b"").body) == {"answering": 0, "waiting": 0}
+    assert json.loads(of_files.reply("state", [], b"").body) == {
+        "answering": 0,
+        "waiting": 0,
+        "overview": {"isDue": True},
+    }
 
 
 def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import compress
 from typing import Literal, NamedTuple
 
@@ -77,10 +77,23 @@ def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]
     values = {row: value for value, rows in groups.items() for row in rows}
 
     def common(rows: list[int]) -> str:
-        of_rows = {values.get(row, "") for row in rows}
-        return of_rows.pop() if len(of_rows) == 1 else ""
+        return only({values.get(row, "") for row in rows})
 
     return common
+
+
+def only(values: Set[str]) -> str:
+    """Return the only one of some values; "" of several."""
+    return next(iter(values)) if len(values) == 1 else ""
+
+
+def node_status(node: Node) -> str:
+    """Return the STATUS of ``kubectl get nodes``, with pressures; "" where the input does not say it."""
+    conditions = {condition.type: condition.status for condition in node.status.conditions}
+    words = [{"True": "Ready", "False": "NotReady", "": ""}.get(conditions.get("Ready", ""), "Unknown")]
+    words += sorted(name for name, status in conditions.items() if name in _TROUBLES and status == "True")
+    words += ["SchedulingDisabled"] * node.spec.unschedulable
+    return ",".join(filter(None, words))
 
 
 # ---- room and who holds it ---------------------------------------------------------------------------------
@@ -88,6 +101,7 @@ def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]
 FIRST = ("cpu", "memory")
 PODS = "pods"
 HOLDERS = 3
+_TROUBLES = frozenset(("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"))
 NO_LABEL, EMPTY = "(none)", "(empty)"
 
 
@@ -162,6 +176,10 @@ class Room(Document, frozen=True):
     """By resource, the requested part of what is allocatable: more than 1 on nodes that are overcommitted."""
     created: str | UnsetType = UNSET
     """When the oldest of its nodes was created, where that is known."""
+    status: str = ""
+    """As zone: as ``kubectl get nodes`` shows it, with the pressures that the kubelet tells of."""
+    version: str = ""
+    """As zone: of the kubelet."""
 
     @property
     def fullest(self) -> float:
@@ -304,7 +322,10 @@ class NodeRooms:
         shares = {each: requested[each] / total for each, total in allocatable.items() if total}
         times = (node.metadata.creation_timestamp for node in nodes)
         created = min((time for time in times if time and seconds(time) > 0), default=UNSET)
+        statuses = {node_status(node) for node in nodes}
+        versions = {node.status.node_info.kubelet_version for node in nodes}
         more = {"use": self._use(rows), "share": shares, "created": created, **prices}
+        more |= {"status": only(statuses), "version": only(versions)}
         return Room(name, *about, *amounts, tuple(taints), holders, devices, **more)
 
     @staticmethod

@@ -344,6 +344,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     from moorage.kube import Node
     from moorage.kube.model.about_input import about_input
 
+    from .nodes_output import held_table, node_lines
     from .printing import write_answer
 
     scheduler = setup.make()
@@ -365,12 +366,20 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
             warnings += [as_sentence(RoutineNote(source, source))] if by_group else prices
     about = about_input(setup.cluster, warnings)
     print_notes(warnings, setup.cluster)
+    room = scheduler.ask.node_room([name])[0]
+    held = held_table(room)
+    first, *others = node_lines(room)
+    lines += [f"now: {first}", *others]
     write_answer(
         output,
         lambda: (verdict.document(), about),
         lines,
-        [],
-        page=lambda: (answer_page(f"Node {name}", lines, None, []), [about.release], warnings),
+        [held],
+        page=lambda: (
+            answer_page(f"Node {name}", lines, None, [("Workloads", *held)]),
+            [about.release],
+            warnings,
+        ),
     )
     return 0 if verdict.decision else 1
 
@@ -378,7 +387,6 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
 def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
     from moorage.answers.findings.finding import told_facts
-    from moorage.kube import Node
     from moorage.kube.model.about_input import about_input
 
     from .nodes_output import write_node
@@ -387,8 +395,7 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     plan = scheduler.ask.drain_plan([name])
     print_notes(setup.warnings, setup.cluster, facts=facts)
     about = about_input(setup.cluster, [*facts, *setup.warnings])
-    node = scheduler.client.get(Node, name)
-    write_node(output, node, scheduler.ask.node_room([name])[0], plan, about)
+    write_node(output, scheduler.ask.node_room([name])[0], plan, about)
     return 0 if plan else 1
 
 

@@ -31,7 +31,6 @@ Column = tuple[str, Callable[[Any], Any]]
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.queues.queue_use import QueueUse
-    from moorage.kube import Node
     from moorage.kube.model.about_input import AboutInput
 
     from .printing import PageOf
@@ -69,32 +68,44 @@ def _page(title: str, lines: Sequence[str], tables: Iterable[PrintedTable], abou
     return answer_page(title, lines, None, titled), [about.release], about.warnings
 
 
-def _about_node(node: Node, room: Room) -> Iterator[str]:
-    """Yield whether a node is ready, its version and age, what it is, and its price."""
-    if (ready := _is_ready(node)) is not None:
-        yield "Ready" if ready else "not Ready"
-    yield from ["cordoned"] if not room.schedulable else []
-    if version := node.status.node_info.kubelet_version:
-        yield f"kubelet {version}"
-    if created := _created(node):
-        yield f"created {created}"
-    yield " in ".join(filter(None, (room.type, room.zone)))
-    if room.price is not UNSET:
-        yield f"{_price(room, '.3f')} $/h"
+def node_lines(room: Room) -> list[str]:
+    """Return what pods request of a node, its status, version, age, type and price, and its taints."""
+    parts = [
+        f"{readable(name, room.requested[name])} of {readable(name, room.allocatable[name])} {name}"
+        for name in (*FIRST, *_extended(room))
+    ]
+    parts += [f"{of.held:.3g} of {of.devices} {driver}" for driver, of in room.devices.items()]
+    *most, last = parts
+    pods = number_of(room.requested[PODS], "pod requests", "pods request")
+    about = [
+        room.status,
+        room.version and f"kubelet {room.version}",
+        f"created {room.created}" if room.created else "",
+    ]
+    about += [" in ".join(filter(None, (room.type, room.zone)))]
+    about += [f"{_price(room, '.3f')} $/h" if room.price is not UNSET else ""]
+    lines = [f"{pods} {', '.join(most)} and {last}", ", ".join(filter(None, about))]
+    return [*filter(None, lines), *([f"taints: {', '.join(room.taints)}"] if room.taints else [])]
 
 
-def _is_ready(node: Node) -> bool | None:
-    """Whether a node is ready; None where the input does not say it."""
-    return next((each.status == "True" for each in node.status.conditions if each.type == "Ready"), None)
+def held_table(room: Room) -> PrintedTable:
+    """Return the table of the workloads on a node."""
+    extended = _extended(room)
+    rows = [
+        (
+            *(holder.namespace, holder.workload, str(holder.pods), *_split_sizes(holder.requested)),
+            *(str(holder.requested.get(name, "")) for name in extended),
+        )
+        for holder in room.holders
+    ]
+    return PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY", *map(str.upper, extended)), rows)
 
 
-def _created(node: Node) -> str:
-    """Return when a node was created; "" where the input does not say it, so that it came with the clock."""
-    created = node.metadata.creation_timestamp or ""
-    return "" if created.startswith("1970-") else created
+def _extended(room: Room) -> list[str]:
+    return [name for name in room.allocatable if "/" in name]
 
 
-def write_node(form: str, node: Node, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
+def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
     """Print what a node is, what is on it, and what a drain would meet.
 
     Parameters
@@ -105,38 +116,14 @@ def write_node(form: str, node: Node, room: Room, plan: EmptyingPlan, about: Abo
 
     from .planning_output import blocked_nodes
 
-    extended = [name for name in room.allocatable if "/" in name]
-    parts = [
-        f"{readable(name, room.requested[name])} of {readable(name, room.allocatable[name])} {name}"
-        for name in (*FIRST, *extended)
-    ]
-    parts += [f"{of.held:.3g} of {of.devices} {driver}" for driver, of in room.devices.items()]
-    *most, last = parts
-    pods = number_of(room.requested[PODS], "pod requests", "pods request")
     moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
-    lines = [f"node {room.name}: {pods} {', '.join(most)} and {last}"]
-    lines.append(moved if plan else f"a drain is {plan.status}: {plan.obstacle()}")
-    lines += filter(None, [", ".join(filter(None, _about_node(node, room)))])
-    lines += [f"taints: {', '.join(room.taints)}"] if room.taints else []
-    holders = [
-        (
-            *(holder.namespace, holder.workload, str(holder.pods), *_split_sizes(holder.requested)),
-            *(str(holder.requested.get(name, "")) for name in extended),
-        )
-        for holder in room.holders
-    ]
-    headings = "NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY", *map(str.upper, extended)
-    held = PrintedTable(headings, holders)
+    first, *others = node_lines(room)
+    drain = moved if plan else f"a drain is {plan.status}: {plan.obstacle()}"
+    lines = [f"node {room.name}: {first}", drain, *others]
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
-    tables = [*blocked_nodes(plan), moves, held]
-
+    tables = [*blocked_nodes(plan), moves, held_table(room)]
     changes = tuple([change.text for change in plan.changes])
-    of_node = {
-        "ready": _is_ready(node),
-        "kubelet_version": node.status.node_info.kubelet_version,
-        "created": _created(node),
-    }
-    document = NodeReport.from_object(plan, room=room, changes=changes, **of_node)
+    document = NodeReport.from_object(plan, room=room, changes=changes)
     page = partial(_page, f"Node {room.name}", lines, tables, about)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 
@@ -410,7 +397,9 @@ def _table(rooms: Sequence[Room], by: str, much: int) -> PrintedTable:
     is_wide = much == _ALL
     columns: list[Column] = [(by or "NODE", attrgetter("name"))]
     columns += [("NODES", attrgetter("nodes"))] if by else [("TYPE", attrgetter("type"))] * (much >= _MORE)
-    columns += [("ZONE", attrgetter("zone"))] * is_wide
+    if is_wide:
+        fields = [name for name in ("status", "version") if any(getattr(room, name) for room in rooms)]
+        columns += [("ZONE", attrgetter("zone")), *((name.upper(), attrgetter(name)) for name in fields)]
     columns += [("$/H", lambda room: _price(room, ".3f"))] * (much >= _PRICED)
     columns += [("PODS", lambda room: f"{room.requested[PODS]}/{room.allocatable[PODS]}")]
     for name in _resources(rooms):
@@ -503,7 +492,7 @@ def _all_sizes(amounts: Mapping[str, int]) -> str:
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     columns: list[Column] = [(by or "node", attrgetter("name")), ("nodes", attrgetter("nodes"))]
     columns += [("cordoned", lambda room: room.nodes - room.schedulable)]
-    columns += [("type", attrgetter("type")), ("zone", attrgetter("zone"))]
+    columns += [(name, attrgetter(name)) for name in ("type", "zone", "status", "version")]
     columns += [("price", lambda room: "" if room.price is UNSET else f"{room.price:g}")]
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
     columns += [(_raw(name, kind), _amount(kind, name)) for name in _resources(rooms) for kind in kinds]

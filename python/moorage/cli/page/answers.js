@@ -41,6 +41,9 @@ export function targetOf(namespace, workload) {
   return kind === "pod" ? `${namespace}/${name}` : `${kind}/${namespace}/${name}`;
 }
 
+// The node that a question is about; "" of another.
+export const nodeOf = (question) => question?.path === "explain" && /^node\/(.*)/.exec(new Map(question.query).get("target") ?? "")?.[1] || "";
+
 // Of many lines in a row show the first ones, so that what follows is seen.
 function fold(part, most = 3) {
   const isLine = (one) => one?.tagName === "P";
@@ -81,7 +84,7 @@ export function pageParts(html, opens) {
 
 // Show an answer: its headline, the command, the link, its parts with the notes, and what else may be asked.
 export function show(question, answer, {headline, parts, others = []}, {open, close}) {
-  const isGate = question.path === "check" || question.path === "explain";
+  const isGate = question.path === "check" || question.path === "explain" && !nodeOf(question);
   const tone = isGate ? answer.failed ? "bad" : "good" : undefined;
   const address = new URL(hashOf(question), location.href);
   const head = element("div", {class: "top"}, element("h2", {id: "answer-title", tabindex: "-1", class: tone}, headline),

@@ -19,11 +19,13 @@ export const link = (text, onclick) => element("button", {type: "button", class:
 
 export const count = (amount, one, several) => `${amount.toLocaleString("en")} ${amount === 1 ? one : several ?? `${one}s`}`;
 
-// Change the children of a box; what has the focus in it keeps it, if it is still there by its text.
+// Change the children of a box: what has the focus in it keeps it, if it is still there by its text, and lists stay where they were.
 export function keepingFocus(box, change) {
+  const lists = () => [...box.querySelectorAll(".scroll")], places = lists().map((one) => [one.scrollLeft, one.scrollTop]);
   const focused = box.contains(document.activeElement) ? document.activeElement : null, text = focused?.textContent;
   change();
-  if (focused && !focused.isConnected) [...box.querySelectorAll("button, [tabindex]")].find((one) => one.textContent === text)?.focus();
+  lists().forEach((one, at) => places[at] && one.scrollTo(...places[at]));
+  if (focused && !focused.isConnected) [...box.querySelectorAll("button, [tabindex]")].find((one) => one.textContent === text)?.focus({preventScroll: true});
 }
 
 // Tell a screen reader.

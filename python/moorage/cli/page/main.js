@@ -1,13 +1,13 @@
 // The page: the state of the cluster, its nodes and waiting pods, and the question of the address.
-import {nodeDetails, priceText, Squares} from "./squares.js";
-import {pageParts, show, showState, targetOf} from "./answers.js";
+import {priceText, Squares} from "./squares.js";
+import {nodeOf, pageParts, show, showState, targetOf} from "./answers.js";
 import {ChangeForm, changesOf} from "./change.js";
 import {announce, byId, count, element, keepingFocus, link, scrolled, table, theme} from "./dom.js";
 import {showTotals} from "./history.js";
 import {ask, askJson, hashOf, Refusal, questionOf, sameQuestion, token} from "./twin.js";
 
-const STATE_SECONDS = 5, READ_SECONDS = 15, NAMES = 3;
-let nodes = [], overview = null, asked = null, running = null, before = null, changed = null, readAt = 0;
+const STATE_SECONDS = 5, NAMES = 3;
+let nodes = [], overview = null, asked = null, running = null, before = null, changed = null;
 
 // ---- the address says what is asked -------------------------------------------------------------------------
 // Ask a question: it becomes the address of the page, so that "back" and links work.
@@ -44,8 +44,7 @@ async function answer(question, isAgain = false) {
   running?.stop.abort();
   const own = running = {question, stop: new AbortController()};
   const stopped = () => own.stop.signal.aborted;
-  if (question.path === "node") return showNode(question);
-  squares.compare(null);
+  if (!nodeOf(question)) squares.compare(null); // of a node after a change, the change stays
   if (!isAgain) {
     showState("Asking…", [], [element("button", {type: "button", onclick: close}, "Stop")]);
     focusAnswer("Asking…");
@@ -54,7 +53,9 @@ async function answer(question, isAgain = false) {
     const found = await ask({...question, query: [...question.query, ["output", "html"]]}, own.stop.signal);
     if (stopped()) return;
     const page = pageParts(found.text, opensOf(question));
-    show(question, found, {...page, others: form.others(question)}, {open, close});
+    const parts = [...nodeActions(question), ...page.parts], draw = () => show(question, found, {...page, parts, others: form.others(question)}, {open, close});
+    if (isAgain) keepingFocus(byId("answer"), draw);
+    else draw();
     if (!isAgain) focusAnswer(page.headline);
     await showAfter(question, own.stop.signal);
   } catch (error) {
@@ -97,59 +98,37 @@ async function showAfter(question, signal) {
 // What names in an answer open: they are asked about after the same changes.
 function opensOf(question) {
   const query = changesOf(question), known = new Set(nodes.map((node) => node.name));
-  return {
-    openNode: (name) => open({path: "node", query: [["name", name]], body: ""}),
-    explain: (target) => open({path: "explain", query: [["target", target], ...query], body: question.body}),
-    isNode: (text) => known.has(text),
-  };
+  const explained = (target) => open({path: "explain", query: [["target", target], ...query], body: question.body});
+  return {openNode: (name) => explained(`node/${name}`), explain: explained, isNode: (text) => known.has(text)};
 }
 
 const explain = (target) => open({path: "explain", query: [["target", target]], body: ""});
 
-// A node is known already, on the side of a change that is shown; all of its workloads, and what would come of it, are asked.
-async function showNode(question, isAgain = false) {
-  const {name, workloads} = Object.fromEntries(question.query);
-  if (!overview) return showState(name, [], []);
-  let node = squares.shown(name), told = {...overview, command: `${overview.command} --selector=${name}`};
-  if (!node) return refused(new Refusal(404, `the cluster has no node ${name}`), question);
-  if (workloads) {
-    const {query, body} = squares.side === "after" ? changed : {query: [], body: ""};
-    byId("answer").setAttribute("aria-busy", "true");
-    try {
-      told = await askJson({path: "nodes", query: [["selector", name], ...query], body});
-      [node] = told.document.items;
-    } catch (error) {
-      if (sameQuestion(question, asked)) refused(error, question);
-      return;
-    }
-    if (!sameQuestion(question, asked)) return;
-  }
-  const act = (text, run) => element("button", {type: "button", onclick: run}, text);
-  const actions = element("div", {class: "tools"}, act("Drain it", () => form.begin("drain", {nodes: name})), act("Lose it", () => form.begin("remove-nodes", {nodes: name})),
-    act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})),
-    act("Would an autoscaler remove it?", () => explain(`node/${name}`)));
-  const details = nodeDetails(node, (namespace, workload) => link(workload, () => explain(targetOf(namespace, workload))));
-  const more = workloads || node.holders.length < NAMES ? [] : [act("All its workloads", () => open({path: "node", query: [["name", name], ["workloads", "all"]], body: ""}))];
-  const side = squares.after ? [element("p", {class: "note"}, `As it is ${squares.side} the change.`)] : [];
-  show(question, told, {headline: name, parts: [...side, actions, ...details, ...more]}, {open, close});
-  if (!isAgain) focusAnswer(`${name}, node`);
+// Ask about a node, on the side of a change that is shown.
+function explainNode({name}) {
+  const {query, body} = squares.side === "after" ? changed : {query: [], body: ""};
+  open({path: "explain", query: [["target", `node/${name}`], ...query], body});
+}
+
+// What may be tried with the node of a question.
+function nodeActions(question) {
+  const name = nodeOf(question), act = (text, run) => element("button", {type: "button", onclick: run}, text);
+  return !name ? [] : [element("div", {class: "tools"}, act("Drain it", () => form.begin("drain", {nodes: name})), act("Lose it", () => form.begin("remove-nodes", {nodes: name})),
+    act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})))];
 }
 
 // ---- the cluster --------------------------------------------------------------------------------------------
-async function readCluster(query = [], isAgain = false) {
-  readAt = Date.now();
+async function readCluster(query = []) {
   byId("nodes").setAttribute("aria-busy", "true");
   byId("waiting").setAttribute("aria-busy", "true");
   byId("problem").textContent = "";
   try {
-    overview = await askJson({path: "nodes", query});
-    nodes = overview.document.items;
+    overview = await askJson({path: "overview", query});
+    nodes = overview.document.nodes.items;
     squares.set(nodes);
     suggest();
-    byId("nodes").setAttribute("aria-busy", "false");
-    if (asked?.path === "node") showNode(asked, isAgain);
-    const waiting = await askJson({path: "check"});
-    showWaiting(waiting);
+    showWaiting(overview.document);
+    showTotals(overview.document);
   } catch (error) {
     byId("problem").textContent = error.message;
     if (!nodes.length) byId("headline").textContent = "The cluster is not known yet.";
@@ -168,23 +147,23 @@ function suggest(more = []) {
   byId("known-workloads").replaceChildren(...options([...more, ...holders].filter((one) => !one.workload.startsWith("pod/")).map((one) => targetOf(one.namespace, one.workload))));
 }
 
-function showWaiting({document: found, command}) {
+function showWaiting({check: found, command}) {
   const waits = found.findings.reduce((sum, one) => sum + one.names.length, 0);
   const says = [count(nodes.length, "node"), ...[priceText(nodes)].filter(Boolean), waits ? `${count(waits, "pod waits", "pods wait")}` : "every pod that should run has a node"];
   if (found.placed) says.push(`${count(found.placed, "pod has no node yet and would find one", "pods have no node yet and would find one")}`);
   byId("headline").textContent = `${says.join("; ")}.`;
   suggest(found.findings);
-  const row = (one) => [
-    link(one.workload, () => explain(targetOf(one.namespace, one.workload))),
-    one.reason,
+  const row = (one) => [element("div", {}, link(one.workload, () => explain(targetOf(one.namespace, one.workload))),
+    element("div", {class: "note"}, `${one.namespace}, ${count(one.names.length, "pod")}, ${one.status}`),
     element("ul", {class: "names"}, one.names.slice(0, NAMES).map((name) => element("li", {}, link(name, () => explain(`${one.namespace}/${name}`)))),
-      one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null),
-    String(one.names.length), one.status, one.namespace];
-  const made = waits ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "why", "names", "pods", "status", "namespace"], found.findings, row, [3]))]
-    : [element("p", {}, "None.")];
-  keepingFocus(byId("findings"), () => byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command))));
-  showTotals(nodes, waits);
+      one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null)), one.reason];
+  const made = waits ? [scrolled("Pods that wait", ...table("A name explains it", ["workload", "why"], found.findings, row))] : [element("p", {}, "None.")];
+  keepingFocus(byId("findings"), () => byId("findings").replaceChildren(...made, commandOf(command)));
+  keepingFocus(byId("of-nodes"), () => byId("of-nodes").replaceChildren(commandOf(overview.command)));
 }
+
+// The command that prints what is shown; a terminal shows a table.
+const commandOf = (command) => element("div", {class: "about"}, "Command: ", element("code", {}, command.replace(/ --output=\w+/, "")));
 
 // Ask every few seconds how old the state is, and whether it has changed.
 async function watchState() {
@@ -192,8 +171,10 @@ async function watchState() {
     try {
       const {document: state} = await askJson({path: "state"});
       byId("state").textContent = stateText(state);
-      if (!state.resourceVersions) return; // files are read for each question
-      if (isNews(state) && !squares.after && Date.now() - readAt > READ_SECONDS * 1000) await readCluster([], true);
+      if (!squares.after && (state.overview.isDue || state.overview.reading !== overview.document.reading)) {
+        await readCluster();
+        if (nodeOf(asked)) await answer(asked, true);
+      }
       if (byId("problem").dataset.of === "state") byId("problem").textContent = "";
     } catch (error) {
       byId("problem").textContent = error.message;
@@ -209,15 +190,14 @@ function changedKinds(state) {
   return Object.entries(state.resourceVersions).filter(([kind, at]) => at && at !== seen.get(kind)).map(([kind]) => kind);
 }
 
-const isNews = (state) => changedKinds(state).length > 0;
-
 function stateText(state) {
-  if (!state.resourceVersions) return "Of files, which are read for each question.";
-  const changed = changedKinds(state), age = Math.round((Date.now() - readAt) / 1000);
+  const age = Math.round(state.overview.readSeconds);
+  if (!state.resourceVersions) return `Of files, which were read ${age} s ago, and are again when they change.`;
+  const changed = changedKinds(state);
   const unreadable = Object.entries(state.unreadable).map(([kind, why]) => `${kind} cannot be read now: ${why}.`);
   const leftOut = state.leftOut.length ? `May not be listed: ${state.leftOut.join(", ")}.` : "";
   const news = changed.length ? `${changed.join(", ")} changed since; ${squares.after ? "Refresh shows it" : "the page reads it again by itself"}.` : "";
-  return [`The twin heard of the cluster ${state.stalenessSeconds.toFixed(1)} s ago; this page read it ${age} s ago.`, ...unreadable, leftOut, news].filter(Boolean).join(" ");
+  return [`The twin heard of the cluster ${state.stalenessSeconds.toFixed(1)} s ago; this page shows it as it was ${age} s ago.`, ...unreadable, leftOut, news].filter(Boolean).join(" ");
 }
 
 function wantsToken(error) {
@@ -225,7 +205,7 @@ function wantsToken(error) {
 }
 
 // ---- start --------------------------------------------------------------------------------------------------
-const squares = new Squares((node) => open({path: "node", query: [["name", node.name]], body: ""}));
+const squares = new Squares(explainNode);
 const form = new ChangeForm(open);
 document.documentElement.classList.add("js");
 theme();

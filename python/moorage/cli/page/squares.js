@@ -20,6 +20,7 @@ export function percent(node, resource) {
 
 const shade = (share) => share === null ? "none" : share > 100 ? "over" : `h${Math.min(9, Math.floor(share / 10))}`;
 export const shareText = (share) => share === null ? "none" : share === Infinity ? "more than there is" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+const bar = (share) => element("span", {class: "share"}, element("meter", {min: 0, low: 80, high: 100, max: 101, optimum: 0, value: Math.min(share ?? 0, 101), "aria-hidden": "true"}), shareText(share));
 const place = (node) => [node.zone && `zone ${node.zone}`, node.pool && `pool ${node.pool}`].filter(Boolean).join(", ");
 
 export const resourcesOf = (nodes) => {
@@ -47,7 +48,7 @@ export class Squares {
     this.map.addEventListener("keydown", (event) => this.move(event));
     byId("as-table").addEventListener("toggle", () => this.tabulate());
     byId("legend").append(...[...Array(10).keys()].map((step) => this.sample(`h${step}`, `${step * 10}–${step * 10 + 10} %`)),
-      this.sample("over", "over 100 %"), this.sample("none", "has none"), this.sample("cordoned", "cordoned"));
+      this.sample("over", "over 100 %"), this.sample("none", "has none"), this.sample("cordoned", "cordoned"), this.sample("trouble", "not ready, or under pressure"));
   }
 
   sample(name, text) {
@@ -59,7 +60,7 @@ export class Squares {
     const chosen = byId("resource").value, resources = resourcesOf(before);
     byId("resource").replaceChildren(...resources.map((name) => element("option", {}, name)));
     if (resources.includes(chosen)) byId("resource").value = chosen;
-    this.compare(null);
+    this.show(this.side);
   }
 
   // Show the nodes after a change; null without one.
@@ -129,7 +130,7 @@ export class Squares {
     for (const button of this.buttons) {
       const [node, before, after] = this.nodes.get(button.dataset.name), isGone = this.side === "after" && !after;
       const differs = this.after && (!before || !after || percent(before, resource) !== percent(after, resource));
-      button.className = isGone ? "gone" : `${shade(percent(node, resource))}${node.schedulable ? "" : " cordoned"}${differs ? " differs" : ""}`;
+      button.className = isGone ? "gone" : `${shade(percent(node, resource))}${node.schedulable ? "" : " cordoned"}${trouble(node) ? " trouble" : ""}${differs ? " differs" : ""}`;
       button.setAttribute("aria-label", this.text(node.name, resource));
     }
     for (const label of this.map.querySelectorAll("[data-group]")) label.replaceChildren(...this.sums(label, resource));
@@ -141,8 +142,8 @@ export class Squares {
   sums(label, resource) {
     const nodes = this.groups.get(label.dataset.group).map((name) => this.nodes.get(name)[0]), text = `${label.dataset.group}: ${count(nodes.length, "node")}`;
     if (label.tagName !== "SUMMARY") return [text];
-    const worst = nodes.reduce((one, other) => (percent(other, resource) ?? -1) > (percent(one, resource) ?? -1) ? other : one);
-    return [element("span", {class: `swatch ${shade(percent(worst, resource))}`}), `${text}; ${resource} ${shareText(this.use(nodes, resource))}; the fullest, ${worst.name}, ${shareText(percent(worst, resource))}`];
+    const [worst] = [...nodes].sort(worstFirst(resource)), troubled = nodes.filter(trouble).length;
+    return [element("span", {class: `swatch ${shade(percent(worst, resource))}`}), `${text}; ${resource} ${shareText(this.use(nodes, resource))}; ${troubled ? `${troubled} in trouble; ` : ""}the worst, ${worst.name}, ${shareText(percent(worst, resource))}${trouble(worst) ? `, ${worst.status}` : ""}`];
   }
 
   use(nodes, resource) {
@@ -155,7 +156,7 @@ export class Squares {
     const shares = (one) => one ? shareText(percent(one, resource)) : "not there";
     const use = !this.after || !before === !after && percent(before, resource) === percent(after, resource)
       ? shares(node) : `${shares(before)} before, ${shares(after)} after`;
-    return `${name}: ${resource} ${use}${node.schedulable ? "" : ", cordoned"}`;
+    return `${name}: ${resource} ${use}${trouble(node) ? `, ${node.status}` : node.schedulable ? "" : ", cordoned"}`;
   }
 
   summary(resource) {
@@ -214,15 +215,24 @@ export class Squares {
     const box = byId("as-table");
     if (!box.open) return;
     const resource = byId("resource").value;
+    const kinds = this.after ? [resource] : [...new Set(["cpu", "memory", resource])];
     const row = ([node, before, after]) => {
-      const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
-      return [link(node.name, () => this.open(node)), node.zone, node.pool, node.type, node.price?.toFixed(3) ?? "", ...use, amount(resource, node.allocatable[resource] ?? 0), age(node), node.schedulable ? "" : "yes"];
+      const uses = this.after ? [before, after].map((one) => one ? bar(percent(one, resource)) : "–") : kinds.map((name) => bar(percent(node, name)));
+      const price = node.price === undefined ? "" : `$${Math.round(730 * node.price).toLocaleString("en")}`;
+      return [link(node.name, () => this.open(node)), status(node), ...uses, `${node.requested.pods} of ${node.allocatable.pods}`, age(node), node.version, price, node.zone, node.pool, node.type];
     };
-    const fullest = (one) => percent(one[0], resource) ?? -1, rows = [...this.nodes.values()].sort((one, other) => fullest(other) - fullest(one));
-    const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
-    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", "type", "$/h", ...uses, "allocatable", "age", "cordoned"], rows, row)));
+    const order = worstFirst(resource), rows = [...this.nodes.values()].sort(([one], [other]) => order(one, other));
+    const uses = this.after ? [`${resource} before`, `${resource} after`] : kinds;
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("Those in trouble, then the fullest", ["node", "status", ...uses, "pods", "age", "version", "a month", "zone", "pool", "type"], rows, row)));
   }
 }
+
+// What kubectl shows as its status; a cordoned node without a condition has one, too.
+const status = (node) => node.status || (node.schedulable ? "" : "SchedulingDisabled");
+const trouble = (node) => /NotReady|Unknown|Pressure|Network/.test(node.status);
+
+// The order of nodes: those in trouble, then the fullest.
+const worstFirst = (resource) => (one, other) => trouble(other) - trouble(one) || (percent(other, resource) ?? -1) - (percent(one, resource) ?? -1);
 
 // How old a node is; "" where that is not known.
 function age(node) {
@@ -239,26 +249,9 @@ function square(name) {
   return button;
 }
 
-// What a node uses of a resource, as its metrics say.
-const used = (node, name) => node.use?.[name] ? amount(name, node.use[name].used) : "";
-
 // What nodes cost, and how much of that is idle; "" where no price is known.
 export function priceText(nodes) {
   const sum = (kind) => nodes.reduce((total, node) => total + (node[kind] ?? 0), 0), price = sum("price");
   const bound = nodes.some((node) => node.least !== undefined) ? "at most " : ""; // a spot price is not known
   return price ? `${bound}$${price.toFixed(2)} an hour, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
-}
-
-// What there is to say about one node.
-export function nodeDetails(node, explain) {
-  const room = (name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name)), used(node, name)];
-  const holder = (one) => [one.workload.startsWith("node/") ? one.workload : explain(one.namespace, one.workload), one.namespace, String(one.pods),
-    Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")];
-  const largest = Object.entries(node.largest).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
-  return [
-    element("p", {}, [place(node), node.type === node.pool ? "" : node.type, priceText([node]), node.schedulable ? "" : "cordoned", age(node) && `${age(node)} old`, node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
-    element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
-    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "requested share", ...(node.use ? ["in use"] : [])], resourcesOf([node]), (name) => room(name).slice(0, node.use ? 6 : 5), [1, 2, 3, 4, 5])),
-    node.holders.length ? scrolled("Workloads", ...table("Workloads, those that hold most first", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),
-  ];
 }

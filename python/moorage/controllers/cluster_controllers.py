@@ -821,7 +821,7 @@ class PodWatcher:
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Receive a deleted pod; `on_run` does."""
-        self.on_run([Notice(obj, None)])
+        self._deleted(obj)
 
     def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
@@ -833,6 +833,7 @@ class PodWatcher:
         self._controllers.budgets.note(pod)
         self._controllers.note_waiting_owner(pod)
         self._controllers.claims.note_lost_pod(pod)
-        self._controllers.attachments.note(pod)
-        if pod.claim_keys():
-            self._controllers.note_deletion(pod)
+        if pod.spec.volumes:
+            self._controllers.attachments.note(pod)
+            if pod.claim_keys():
+                self._controllers.note_deletion(pod)

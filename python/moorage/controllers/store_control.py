@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cmp_to_key, lru_cache
+from functools import cmp_to_key
 from math import inf, log2
 from typing import NamedTuple, TypeVar
 
@@ -27,7 +27,16 @@ from moorage.kube.admission.request import (
     deletion,
 )
 from moorage.kube.model.cluster import RefusedPod, seconds
-from moorage.kube.model.meta import Condition, LabelSelector, Object, by_label, whole_number, with_condition
+from moorage.kube.model.meta import (
+    Condition,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    by_label,
+    whole_number,
+    with_condition,
+)
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod, disruption_condition
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -84,26 +93,34 @@ def path(kind: str, namespace: str, name: str) -> str:
 
 def by_owner(obj: Object) -> tuple[str, ...]:
     """Return the values of an object in the index of owners: for its controller the path and the path with
-    the UID, for any other owner the latter with another sign.
+    the UID, for any other owner the latter with another sign. Pods of one template share their owners.
     """
-    values: tuple[str, ...] = ()
-    for owner in obj.metadata.owner_references:
-        names = owner.kind, obj.metadata.namespace, owner.name
-        at, own = _values_by(*names, owner.api_version, owner.uid, bool(owner.controller))
-        values += own
-        if owner.kind == "DaemonSet" and isinstance(obj, Pod):
-            values += (f"{at}@{node_of(obj.spec)}",)
+    meta = obj.metadata
+    key = meta.namespace, id(meta.owner_references)
+    if (known := _owned.get(key)) is None:
+        if len(_owned) >= _MOST_OWNERS:
+            _owned.clear()
+        known = _owned[key] = meta.owner_references, *_values_by(meta)
+    _, values, daemon_sets = known
+    if daemon_sets and isinstance(obj, Pod):
+        return values + tuple([f"{at}@{node_of(obj.spec)}" for at in daemon_sets])
     return values
 
 
-@lru_cache(maxsize=1 << 12)  # most pods have the owner of the one before
-def _values_by(
-    kind: str, namespace: str, name: str, api_version: str, uid: str, controls: bool
-) -> tuple[str, tuple[str, ...]]:
-    """Return the path of an owner, and the values that it gives an object."""
-    group = group_to_show(kind, api_version) if api_version else ""
-    at = path(f"{kind}.{group}" if group else kind, namespace, name)
-    return at, (at, f"{at}#{uid}") if controls else (f"{at}!{uid}",)
+_MOST_OWNERS = 1 << 12
+_owned: dict[tuple[str, int], tuple[tuple[OwnerReference, ...], tuple[str, ...], tuple[str, ...]]] = {}
+"""By namespace and address: owners, which keep it, their values in the index, and paths of DaemonSets."""
+
+
+def _values_by(meta: ObjectMeta) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the values that its owners give an object, and the paths of those that are DaemonSets."""
+    values, daemon_sets = list[str](), list[str]()
+    for owner in meta.owner_references:
+        group = group_to_show(owner.kind, owner.api_version) if owner.api_version else ""
+        at = path(f"{owner.kind}.{group}" if group else owner.kind, meta.namespace, owner.name)
+        values += [at, f"{at}#{owner.uid}"] if owner.controller else [f"{at}!{owner.uid}"]
+        daemon_sets += [at] if owner.kind == "DaemonSet" else []
+    return tuple(values), tuple(daemon_sets)
 
 
 def of_ended(pod: Pod) -> tuple[str, ...]:

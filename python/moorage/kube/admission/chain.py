@@ -196,6 +196,7 @@ class Admission:
         self._gates = gates
         self._usages: dict[str, list[QuotaUsage]] = {}
         self._templates: dict[tuple[object, ...], _Template] = {}
+        self._latest: tuple[Pod, _Template] | None = None  # a controller sends one pod for all replicas
         for obj in listed:
             if isinstance(obj, ResourceQuota) and RESOURCE_QUOTA not in disabled:
                 self._quotas[obj.namespace].append(obj)
@@ -339,6 +340,8 @@ class Admission:
         return self._template(pod).warnings
 
     def _template(self, pod: Pod) -> _Template:
+        if self._latest is not None and self._latest[0] is pod:
+            return self._latest[1]
         difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
         request = self.request(pod)
         marks = [plugin.mark(request) for plugin in self._marking]
@@ -346,6 +349,7 @@ class Admission:
         template = self._templates.get(key)
         if template is None or template.original is not pod.spec:
             template = self._templates[key] = self._admit_spec(request, difference, autoscaler)
+        self._latest = pod, template
         return template
 
     def _admit_spec(

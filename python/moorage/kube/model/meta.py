@@ -387,10 +387,22 @@ class LabelSelector(Struct, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-def by_label(obj: Object) -> list[str]:
-    """Return the values of an object in an index of labels: its namespace, and each label in it."""
+_MOST_LABELS = 1 << 12
+_labelled: dict[tuple[str, int], tuple[dict[str, str], tuple[str, ...]]] = {}
+"""By namespace and address: labels, which keep it, and their values in an index."""
+
+
+def by_label(obj: Object) -> tuple[str, ...]:
+    """Return the values of an object in an index of labels: its namespace, and each label in it. Pods of one
+    template share their labels."""
     meta = obj.metadata
-    return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
+    key = meta.namespace, id(meta.labels)
+    if (known := _labelled.get(key)) is None:
+        if len(_labelled) >= _MOST_LABELS:
+            _labelled.clear()
+        values = (f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())
+        known = _labelled[key] = meta.labels, (meta.namespace, *values)
+    return known[1]
 
 
 def selected_labels(namespace: str, selector: LabelSelector | None) -> list[str]:

@@ -142,7 +142,7 @@ class GangWorld(World):
         decision = schedule_one(self.scheduler.context, pod)
         engine.runs_post_filter = True
         found: Json = {"start": decision.start, "next": decision.next}
-        order = list(decision.order())
+        order = self.scheduler.context.view_order()
         if order != self.last_order:
             self.last_order = order
             found["orderHash"] = sha1("\n".join(order))

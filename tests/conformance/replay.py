@@ -285,7 +285,7 @@ class Recorder:
         self.world.announce([pod])
         with totals_of_plugins() as of_plugins:
             d = schedule_one(self.world.scheduler.context, pod)
-        order = list(d.order())
+        order = self.world.scheduler.context.view_order()
         result = self.order(order) | {"start": int(d.start), "next": int(d.next)}
         self.world.settle(pod, d.node)
         if d.error:

@@ -275,6 +275,12 @@ def test_no_value_of_an_attribute_ends_the_process(found: dict[str, Any], names:
             "free is none of allocatable, requested",
         ),
         (
+            lambda of: of["NodeTable"].column("requested", "cpus"),
+            KeyError,
+            "nodes have no resource cpus; nearest: cpu",
+        ),
+        (lambda of: of["NodeTable"].allocatable["x"], KeyError, "no resource x; they have cpu, memory, pods"),
+        (
             lambda of: of["NodeTable"].column("requested", "cpu", 8),
             IndexError,
             "there is no ledger 8 among 1",

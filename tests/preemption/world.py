@@ -75,7 +75,7 @@ def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[s
     state = engine.framework.new_state(asked)
     ran = engine.framework.run_pre_filter_plugins(state, asked)
     engine.begin_search(state, asked, ran)
-    return engine.handle.preempt_handle(), state, engine.diagnose(state.target, state.shape, ran)[1]()
+    return engine.handle.preempt_handle(), state, dict(engine.diagnose(state.target, state.shape, ran)[1])
 
 
 def find(one: Scheduler, asked: Pod, **how: Any) -> Any:

@@ -55,6 +55,9 @@ def test_names_of_columns(make: Any) -> None:
     assert {"cpu", "memory", "pods", "ephemeral-storage", GPU} <= set(nodes.allocatable)
     assert len(nodes.requested) == len(list(nodes.requested))
     assert list(nodes.nonzero) == ["cpu", "memory"]
+    assert nodes.allocatable["example.com/none"].tolist() == [0, 0]
+    with pytest.raises(KeyError, match="nodes have no resource memry; nearest: memory"):
+        nodes.allocatable["memry"]
 
 
 @pytest.mark.parametrize("make", [table_nodes, info_nodes])

@@ -178,3 +178,20 @@ def test_an_error_of_prefilter_leaves_what_was_skipped_before() -> None:
     assert seen.error == 'running PreFilter plugin "Broken": broken'
     assert "NodePorts" in seen.skipped_filter
     assert seen.pre_filter is None
+
+
+def test_a_decision_stays_as_it_was_when_the_engine_goes_on() -> None:
+    """Equal pods take nodes of the list that the first cycle has scored; the names of rows change hands."""
+    one = scheduler(*[node(f"n{at}", cpu=2 + at) for at in range(6)])
+    first = schedule_one(one.context, pod("p", requests={"cpu": 2}))
+    failed = schedule_one(one.context, pod("q", requests={"cpu": 9}))
+    names, totals = [f"n{at}" for at in range(6)], first.totals.tolist()
+    for at in range(5):
+        schedule_one(one.context, pod(f"r{at}", requests={"cpu": 2}))
+    for at in range(6):
+        one.store.delete(Node, f"n{at}")
+        one.store.create(node(f"m{at}"))
+    one.sync()
+    assert one.cache.state.table.find_row("n0") is None
+    assert (first.feasible_nodes, first.totals.tolist()) == (names, totals)
+    assert (failed.failure.reasons, failed.feasible_nodes) == ({"Insufficient cpu": 6}, [])

@@ -307,7 +307,7 @@ def test_an_extender_that_says_nothing_changes_nothing(
 
 def decided(one: Scheduler, waiting: Pod) -> tuple[Any, ...]:
     (engine,) = one.engines.values()
-    decision, _ = schedule_pod(engine, waiting, one.context.target_of(waiting), one.context.view_order)
+    decision, _ = schedule_pod(engine, waiting, one.context.target_of(waiting))
     if decision.node is not None:
         one.context.assume(waiting, decision.node)
     totals = None if decision.totals is None else decision.totals.tolist()

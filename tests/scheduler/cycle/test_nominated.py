@@ -129,9 +129,9 @@ def cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that have a scheduling cycle of their own."""
     names = list[str]()
 
-    def note(engine: Any, asked: Pod, target: Any, order: Any) -> Any:
+    def note(engine: Any, asked: Pod, target: Any) -> Any:
         names.append(asked.name)
-        return schedule_pod(engine, asked, target, order)
+        return schedule_pod(engine, asked, target)
 
     monkeypatch.setattr(cycle, "schedule_pod", note)
     return names

@@ -35,7 +35,6 @@ from tests.scheduler.whole.whole_world import (
 
 import moorage as mo
 from moorage.engine.queue import QueuedPodInfo
-from moorage.engine.scheduler import Failure
 from moorage.kube import (
     LabelSelector,
     Node,
@@ -261,7 +260,7 @@ class WholeMachine(RuleBasedStateMachine):
             return
         decision = self.decide(one)
         if decision.node is None:
-            failure = Failure.of(decision)
+            failure = decision.failure
             latest = self.scheduler.pods.indexer.get(info.pod.key)
             self.queue.give_back([info], [latest], [failure.rejectors], [failure.nominating])
             return

@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal, Self
 
@@ -16,6 +16,8 @@ _Kind = Literal["allocatable", "requested", "nonzero"]
 
 ROW: np.dtype[np.void]
 KINDS: tuple[_Kind, ...]
+
+def check_resource(resource: str, names_of: Callable[[], Iterable[str]]) -> None: ...
 
 class TableColumns(Mapping[str, npt.NDArray[np.int64]]):
     table: NodeTable

@@ -93,6 +93,6 @@ def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) ->
     engine.begin_search(state, pod, ran)
     try:
         _, verdicts = engine.search.verdicts(*state.target)
-        return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
+        return {} if (verdicts == 0).any() else dict(engine.diagnose(state.target, state.shape, ran)[1])
     except StatusError:
         return {}

@@ -36,7 +36,7 @@ from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.node_search import NO_ROWS
+from moorage.engine.scheduler.cycle.results import NO_ROWS
 from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.volumes_in_use import VolumesInUse
 from moorage.errors import examples

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.node_table import check_resource
 
 from ..cache import NodeInfo as LiveNodeInfo
 from ..cache import NodeInfoClone, Resource
@@ -119,6 +120,7 @@ class InfoColumns:
 
     def column(self, kind: Kind, resource: str) -> Column:
         """See `CycleColumns.column`."""
+        check_resource(resource, self.resources)
         return np.array([_amount(info, kind, resource) for info in self.infos], dtype=np.int64)
 
     def labels(self, key: str) -> LabelColumn:

@@ -353,13 +353,13 @@ class MemberPlacing(Placing, kw_only=True):
         engine = context.rotation.take(self.engine)
         target = engine.cycle_target(pod, self.batch.target(at))
         ranking = attempt.members.ranking
-        decision, state = schedule_pod(engine, pod, target, context.view_order)
+        decision, state = schedule_pod(engine, pod, target)
         if ranking is not None:
             decision, state = self._schedule_ranked(engine, pod, target, (decision, state), ranking)
         attempt.states[at] = state
         if decision.node is None:
             clears = NominatingInfo() if decision.error else None
-            self.result.failures[at] = failure = replace(Failure.of(decision), nominating=clears)
+            self.result.failures[at] = failure = replace(decision.failure, nominating=clears)
             if not (self.segment.whole_cycle or context.nominator or decision.error):
                 self.remember(at, decision, failure)
             return
@@ -390,7 +390,7 @@ class MemberPlacing(Placing, kw_only=True):
         if len(best) < len(fits):
             engine.search.search_in(best)
             engine.decider.start = 0
-            decision, state = schedule_pod(engine, pod, target, context.view_order)
+            decision, state = schedule_pod(engine, pod, target)
             engine.search.search_in(self.attempt.searched)
             engine.decider.start = start
         return decision, state

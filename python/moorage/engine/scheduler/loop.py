@@ -417,7 +417,7 @@ class Loop:
                 and context.volume_classes is not None
                 and context.volume_classes.fails_alike(decision)
             ):
-                placing.remember(end, decision, Failure.of(decision))
+                placing.remember(end, decision, decision.failure)
             return tried + 1
         return tried
 

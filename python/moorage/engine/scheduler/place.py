@@ -6,7 +6,6 @@ place takes the rare way, the single steps of `cycle/cycle.py`, which are in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,11 +18,10 @@ from moorage.kube.model.pod import Pod
 
 from ..framework.extension_points import PreFilterRun, StatusError
 from ..framework.run_plugins import Target
-from ..framework.status import CycleState, NodeToStatus, Status
+from ..framework.status import CycleState, NodeToStatus
 from . import cycle as cycles
 from .cycle.engine import Engine
-from .cycle.node_search import NO_ROWS
-from .cycle.results import Decision, Failure, ScheduleResult
+from .cycle.results import NO_ROWS, Decision, Failure, ScheduleResult
 from .scheduler_state import SchedulerState
 
 if TYPE_CHECKING:
@@ -86,15 +84,15 @@ class FailedSearch(Struct, frozen=True):
         State of the cycle after PreFilter.
     diagnosis : Diagnosis
         The rejections, without the message of PostFilter.
-    by_node : callable
-        Returns the status of each node by name.
+    statuses : NodeToStatus
+        The status of each node by name.
     """
 
     at: int
     state: CycleState
     ran: PreFilterRun
     diagnosis: Diagnosis
-    by_node: Callable[[], dict[str, Status]]
+    statuses: NodeToStatus
 
 
 class Placing(Struct):
@@ -253,7 +251,7 @@ class Placing(Struct):
         state, ran = (
             framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, ALL_NODES)
         )
-        diagnosis, by_node = engine.diagnose(target, framework.shape_of(target), ran)
+        diagnosis, statuses = engine.diagnose(target, framework.shape_of(target), ran)
         if engine.preemption_is_futile(diagnosis):
             failure = Failure(replace(diagnosis, futile_plugins=engine.core_post_filters or ()))
             if failure != self._failure:  # pods that fail alike share one, with its text
@@ -261,7 +259,7 @@ class Placing(Struct):
             return self._failure
         if state is None:
             state, ran = framework.pre_filtered(target, pod)
-        self._failed_search = FailedSearch(at, state, ran, diagnosis, by_node)
+        self._failed_search = FailedSearch(at, state, ran, diagnosis, statuses)
         return None
 
     def _known_failure(self, target: Target) -> Failure | None:
@@ -278,7 +276,7 @@ class Placing(Struct):
         if decision.node is not None:
             self.result.rows[at] = self.engine.row_in_view(decision.node)
             return False
-        self.result.failures[at] = failure = Failure.of(decision)
+        self.result.failures[at] = failure = decision.failure
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.futile_plugins or decision.nominating)
         if is_plain and settled and not failure.nominated_node:
@@ -315,9 +313,7 @@ class Placing(Struct):
         if searched is not None and searched.at == at:
             decision = self._run_post_filter(pod, searched)
         else:
-            decision, _ = cycles.cycle.schedule_pod(
-                self.engine, pod, self.batch.target(at), context.view_order
-            )
+            decision, _ = cycles.cycle.schedule_pod(self.engine, pod, self.batch.target(at))
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
@@ -331,10 +327,8 @@ class Placing(Struct):
         start, evaluated = engine.decider.start, sum(diagnosis.verdicts.values())
         engine.placer.skip(1)
         engine.begin_search(searched.state, pod, searched.ran)
-        order, end = self.context.view_order, engine.decider.start
-        decision = Decision(None, start, end, evaluated, NO_ROWS, None, order, diagnosis)
-        statuses = NodeToStatus(diagnosis.nodes, searched.by_node, True)
-        return cycles.cycle.run_post_filter(engine, searched.state, pod, decision, statuses)
+        decision = Decision(None, start, engine.decider.start, evaluated, NO_ROWS, None, diagnosis)
+        return cycles.cycle.run_post_filter(engine, searched.state, pod, decision, searched.statuses)
 
 
 # ---- routes ------------------------------------------------------------------------------------------------

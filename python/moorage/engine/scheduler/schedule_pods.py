@@ -29,7 +29,7 @@ from ..preemption.eviction_units import groups_of
 from .cycle import cycle
 from .cycle.cycle import binding_cycle
 from .cycle.engine import Engine
-from .cycle.results import Decision, Failure, ScheduleResult, after_binding
+from .cycle.results import Decision, ScheduleResult, after_binding
 from .group_attempt import GroupResult
 from .loop import finish_binding
 from .options import check_pod, check_pods, check_readable
@@ -177,7 +177,7 @@ def _place_each(
         else:
             decision = cycle.schedule_one_pod(context, engine, pod, batch.target(at))
         if decision.node is None:
-            result.failures[at] = Failure.of(decision)
+            result.failures[at] = decision.failure
         else:
             result.rows[at] = engine.row_in_view(decision.node)
 
@@ -273,7 +273,7 @@ def _bind_each(context: SchedulerState, batch: PodBatch, result: ScheduleResult)
         pod = batch.pod(at)
         decision = schedule_apart(context, context.pods.current(pod) or pod, is_new=is_missing(context, pod))
         if decision.node is None:
-            result.failures[at] = Failure.of(decision)
+            result.failures[at] = decision.failure
             break
         result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))
 

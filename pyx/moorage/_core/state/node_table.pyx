@@ -51,6 +51,27 @@ def _shorten(lists, Py_ssize_t length):
 KINDS = ("allocatable", "requested", "nonzero")
 
 
+def check_resource(str resource not None, names_of):
+    """Raise KeyError for a name that no resource of a node can have, with the nearest of the names there are.
+
+    Names of extended resources and of huge pages are in order: nodes may have none of them.
+
+    Parameters
+    ----------
+    names_of : callable
+        Returns the names there are.
+    """
+    if resource in ("cpu", "memory", "pods") or "/" in resource or resource.startswith("hugepages-"):
+        return
+    names = list(names_of())
+    if resource not in names:
+        from difflib import get_close_matches  # only errors need it
+
+        near = get_close_matches(resource, names)
+        known = f"nearest: {', '.join(near)}" if near else f"they have {', '.join(names)}"
+        raise KeyError(f"nodes have no resource {resource}; {known}")
+
+
 class TableColumns(Mapping):
     """A mapping from resource name to a read-only int64 array of shape (rows,).
 
@@ -70,6 +91,7 @@ class TableColumns(Mapping):
 
     def __getitem__(self, resource):
         if resource not in list(self):
+            check_resource(resource, self.__iter__)
             raise KeyError(resource)
         return self.table.column(self.kind, resource)
 
@@ -599,12 +621,14 @@ cdef class NodeTable:
         Returns
         -------
         (rows,) int64 array
-            Millicores, bytes or units; zeros for an unknown resource.
+            Millicores, bytes or units; zeros for an extended resource that no node has.
 
         Raises
         ------
         ValueError
             If there is no such kind.
+        KeyError
+            If no resource of nodes can have the name.
         IndexError
             If there is no such ledger.
         """
@@ -615,6 +639,7 @@ cdef class NodeTable:
         if kind not in KINDS:
             raise ValueError(f"{kind} is none of {', '.join(KINDS)}")
         self.check_ledger(ledger)
+        check_resource(resource, lambda: ["cpu", "memory", "pods", *self.resources])
         which = KINDS.index(kind)
         field = 2 * which + (resource == "memory")
         other = self.resource_names.find(resource) - 1

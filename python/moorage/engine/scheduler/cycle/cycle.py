@@ -32,15 +32,11 @@ from ..scheduler_state import SchedulerState
 from .binding_cycle import BindingCycles, BindingOutcome, Running, Started, Step
 from .diagnosis import Diagnosis
 from .engine import Engine
-from .node_search import NO_ROWS
-from .results import Decision, Failure, after_binding
+from .results import NO_ROWS, Decision, Failure, after_binding
 from .status_writes import not_scheduled, patch_pod
 
 if TYPE_CHECKING:
     from moorage.engine.devices.device_state import DeviceCycleState
-
-Order = Callable[[], list[str]]
-"""Returns the node names in list order."""
 
 
 def schedule_one_pod(context: SchedulerState, engine: Engine, pod: Pod, target: Target) -> Decision:
@@ -71,7 +67,7 @@ def scheduling_cycle(
     """Choose a node for a pod, assume it there, and run Reserve and Permit; or report why it fits nowhere."""
     context.rotation.take(engine)
     began, observer = perf_counter(), context.handle.observer
-    decision, state = schedule_pod(engine, pod, engine.cycle_target(pod, target), context.view_order)
+    decision, state = schedule_pod(engine, pod, engine.cycle_target(pod, target))
     if observer is not None:
         observer.algorithm(perf_counter() - began)
     if decision.node is None:
@@ -80,7 +76,7 @@ def scheduling_cycle(
     return decision, prepare_for_binding_cycle(context.bindings, engine, state, pod, decision.node)
 
 
-def schedule_pod(engine: Engine, pod: Pod, target: Target, order: Order) -> tuple[Decision, CycleState]:
+def schedule_pod(engine: Engine, pod: Pod, target: Target) -> tuple[Decision, CycleState]:
     """Choose a node for a pod, which is not assumed; without one, run PostFilter.
 
     Parameters
@@ -93,68 +89,67 @@ def schedule_pod(engine: Engine, pod: Pod, target: Target, order: Order) -> tupl
     engine.begin_cycle(target)
     nodes, profile = engine.nodes_in_view(), engine.framework.profile_of(target)
     if nodes == 0:
-        return _no_search(engine, Diagnosis(0, profile, state.shape), order), state
+        return _no_search(engine, Diagnosis(0, profile, state.shape)), state
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error:
-        return replace(_no_search(engine, None, order), error=ran.error), state
+        return replace(_no_search(engine, None), error=ran.error), state
     if ran.rejection is not None:
         diagnosis = Diagnosis(nodes, profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins)
-        decision = _no_search(engine, diagnosis, order)
+        decision = _no_search(engine, diagnosis)
         statuses = NodeToStatus(nodes, engine.rejected_by_all(ran.rejection))
         return run_post_filter(engine, state, pod, decision, statuses), state
     engine.begin_search(state, pod, ran)
     if engine.decides_alone(pod):
-        return find_node(engine, state, pod, (ran, scored), order), state
-    search = room.extended_search.ExtendedSearch(engine, state, pod, ran, order)
+        return find_node(engine, state, pod, ran, scored), state
+    search = room.extended_search.ExtendedSearch(engine, state, pod, ran)
     decision = search.run()
     statuses = NodeToStatus(nodes, lambda: search.statuses())
     return run_post_filter(engine, state, pod, decision, statuses), state
 
 
-def _no_search(engine: Engine, diagnosis: Diagnosis | None, order: Order) -> Decision:
+def _no_search(engine: Engine, diagnosis: Diagnosis | None) -> Decision:
     """Return the decision of a cycle that ended before Filter."""
     start = engine.decider.start
     error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
-    return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
+    return Decision(None, start, start, 0, NO_ROWS, None, diagnosis, error)
 
 
 def find_node(
-    engine: Engine, state: CycleState, pod: Pod, given: tuple[PreFilterRun, ScoredNodes | None], order: Order
+    engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, scored: ScoredNodes | None
 ) -> Decision:
     """Filter and score the nodes, and select one: findNodesThatFitPod, prioritizeNodes and selectHost in the
     core, with the nominated node, or the hint of batching, first. Run PostFilter where none is feasible.
 
     Parameters
     ----------
-    given : (PreFilterRun, ScoredNodes or None)
-        The result of PreFilter, and the list of the last cycle for batching.
+    ran : PreFilterRun
+        The result of PreFilter.
+    scored : ScoredNodes or None
+        The list of the last cycle for batching.
     """
-    (ran, scored), start = given, engine.decider.start
+    start, cluster = engine.decider.start, engine.cache.state
     node, error, diagnosis = None, "", None
     try:
         engine.framework.searching(True)
         hint = engine.batching.find_hint(engine, scored, state.target, pod, engine.sign(pod))
         tried, fits = engine.evaluate_nominated_node(state, pod, hint.node)
         if fits:
-            decision = engine.on_tried_node(tried, order)
+            decision = engine.on_tried_node(tried)
             return engine.batching.leave_nodes(engine.decider, hint, decision, state.target)
         row, start, evaluated, positions, totals = engine.decider.decide(*state.target, tried)
     except StatusError as failed:
         note_refused(engine.handle.plugin_errors, f"pod {pod.key}", failed)
         text = failed.status.message()
-        return Decision(None, start, engine.decider.start, 0, NO_ROWS, None, order, error=text)
+        return Decision(None, start, engine.decider.start, 0, NO_ROWS, None, error=text)
     finally:
         engine.framework.searching(False)
     if row < 0:
-        diagnosis, by_node = engine.diagnose(state.target, state.shape, ran, tried)
-        is_listed = tried < 0 or ran.node_names is None
-        in_core = diagnosis.profile.filters_in_core
-        statuses = NodeToStatus(diagnosis.nodes, by_node, is_listed and in_core)
+        diagnosis, statuses = engine.diagnose(state.target, state.shape, ran, tried)
     elif len(positions) == 1 or not (error := engine.pre_score(positions)):
-        node = engine.cache.state.table.row_name(row)
-    decision = Decision(
-        node, start, engine.decider.start, evaluated, positions, totals, order, diagnosis, error
-    )
+        node = cluster.table.row_name(row)
+    symbols, end = engine.symbols_at(positions), engine.decider.start
+    names = cluster.symbols.names
+    decision = Decision(node, start, end, evaluated, positions, totals, diagnosis, error, symbols, names)
     if node is not None:
         return engine.batching.leave_nodes(engine.decider, hint, decision, state.target)
     return decision if diagnosis is None else run_post_filter(engine, state, pod, decision, statuses)

@@ -25,7 +25,7 @@ from moorage.kube import Node, Pod
 
 from .diagnosis import Diagnosis, explain_verdicts
 from .node_search import NodeSearch
-from .results import Decision
+from .results import NO_ROWS, Decision
 
 MAX_EXTENDER_PRIORITY = 10
 Rows = npt.NDArray[np.int32]
@@ -90,8 +90,6 @@ class ExtendedSearch:
     ----------
     ran : PreFilterRun
         The result of PreFilter for the pod.
-    order : callable
-        Returns the node names of this cycle in list order.
 
     Attributes
     ----------
@@ -103,14 +101,7 @@ class ExtendedSearch:
         Returns the status of each node by name, once the search has failed.
     """
 
-    def __init__(
-        self,
-        engine: NodeSearch,
-        state: CycleState,
-        pod: Pod,
-        ran: PreFilterRun,
-        order: Callable[[], list[str]],
-    ) -> None:
+    def __init__(self, engine: NodeSearch, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
         self.engine = engine
         self.state = state
         self.pod = pod
@@ -119,7 +110,7 @@ class ExtendedSearch:
         self.extender_statuses: dict[str, Status] = {}
         self.empty = False
         start = engine.decider.start
-        self.decision = Decision(None, start, start, 0, np.zeros(0, dtype=np.int32), None, order)
+        self.decision = Decision(None, start, start, 0, NO_ROWS, None)
         self.statuses: Callable[[], dict[str, Status]] = dict
 
     def run(self) -> Decision:
@@ -129,7 +120,7 @@ class ExtendedSearch:
             engine.framework.searching(True)
             tried, fits = engine.evaluate_nominated_node(self.state, self.pod, "")
             if fits and self._accept_nominated_node(tried):
-                decision = engine.on_tried_node(tried, self.decision.order)
+                decision = engine.on_tried_node(tried)
                 return replace(decision, evaluated=1 + len(self.extender_statuses))
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
@@ -206,7 +197,8 @@ class ExtendedSearch:
 
     def _choose(self, nodes: list[Node], positions: Rows) -> None:
         """Choose among the remaining nodes. A single node is not scored."""
-        self.decision = replace(self.decision, feasible=positions)
+        symbols, names = self.engine.symbols_at(positions), self.engine.cache.state.symbols.names
+        self.decision = replace(self.decision, feasible=positions, symbols=symbols, names=names)
         if len(nodes) == 1:
             self.decision = replace(self.decision, node=nodes[0].name)
             return

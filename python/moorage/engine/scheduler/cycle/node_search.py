@@ -23,20 +23,19 @@ from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.interface import PreFilterPlugin
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Framework, Target
-from moorage.engine.framework.status import CycleState, Status
+from moorage.engine.framework.status import CycleState, NodeToStatus, Status
 from moorage.kube.model.pod import Pod
 from moorage.lazy import lazy_attribute
 from moorage.saved_fields import SavedFields
 
 from .. import cycle as room
-from .results import Decision
+from .results import NO_ROWS, Decision
 
 if TYPE_CHECKING:
     from moorage.engine.framework.search_calls import SearchCalls
 
     from .diagnosis import Diagnosis
 
-NO_ROWS = np.zeros(0, dtype=np.int32)
 Verdicts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]
 
 
@@ -195,7 +194,11 @@ class NodeSearch:
             self.bridge.forget_failures()  # the search asks again
             return -1, False
 
-    def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+    def symbols_at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Return the symbols of the names of the nodes at positions in list order."""
+        return self.cache.state.table.name_symbols(self.cache.state.view.rows_at(positions))
+
+    def on_tried_node(self, row: int) -> Decision:
         """Return the decision for the node that was tried first. No other node is searched, and the rotation
         stays.
 
@@ -203,13 +206,12 @@ class NodeSearch:
         ----------
         row : int
             Row of the node in the node table.
-        order : callable
-            Returns the node names in list order.
         """
-        start = self.decider.start
+        start, name = self.decider.start, self.cache.state.table.row_name(row)
         at = self.cache.state.view.position_of(row)
         positions = np.array([at], dtype=np.int32) if at >= 0 else NO_ROWS
-        return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
+        decision = Decision(name, start, start, 1, positions, None)
+        return replace(decision, symbols=np.zeros(len(positions), dtype=np.int32), names=(name,))
 
     def pre_score(self, positions: npt.NDArray[np.int32]) -> str:
         """Run PreScore over the feasible nodes, unless a Score plugin has had it run already.
@@ -232,7 +234,7 @@ class NodeSearch:
 
     def diagnose(
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
-    ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
+    ) -> tuple[Diagnosis, NodeToStatus]:
         """Count the reasons why no node is feasible.
 
         Parameters
@@ -246,11 +248,11 @@ class NodeSearch:
 
         Returns
         -------
-        by_node : callable
-            Returns the status of each rejecting node by name. To be called before the next change of the
-            cluster.
+        statuses : NodeToStatus
+            Of each rejecting node by name. To be read before the next change of the cluster.
         """
         known, profile = None, self.framework.profile_of(target)
+        is_listed = profile.filters_in_core and (tried < 0 or ran.node_names is None)
         if tried < 0 and profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
             counts = self.decider.rejections(*target)
@@ -275,7 +277,7 @@ class NodeSearch:
             by_name = {} if ran.absent is None else self.rejected_by_all(ran.absent)()
             return by_name | room.diagnosis.explain_verdicts(profile, shape, names, verdicts, statuses)
 
-        return diagnosis, by_node
+        return diagnosis, NodeToStatus(diagnosis.nodes, by_node, is_listed)
 
     def _verdicts(self, target: Target, tried: int) -> Verdicts:
         """Return rows, verdicts with numbered statuses, and those statuses; see `Search.verdicts` and
@@ -472,8 +474,7 @@ class Batching(SavedFields, Participant):
         # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
         if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
             cluster, now = decider.state, self.clock()
-            rows = cluster.view.rows_at(decision.feasible)
+            rows, by_heap = cluster.view.rows_at(decision.feasible), tie_break == TieBreak.GO_HEAP
             raw = decider.search.raw_scores(rows, *target) if self.rescores else None
-            names, by_heap = cluster.table.name_symbols(rows), tie_break == TieBreak.GO_HEAP
-            self.scored = ScoredNodes(hint.signature, now, names, totals, by_heap, raw)
+            self.scored = ScoredNodes(hint.signature, now, decision.symbols, totals, by_heap, raw)
         return decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .diagnosis import Diagnosis, Rejectors
 
 
+NO_ROWS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 TERMINATING = "terminating"
 WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
 SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
@@ -57,8 +58,8 @@ class Decision(Struct, frozen=True, dict=True):
         Positions of the feasible nodes in the order found.
     totals : (n,) int64 array or None
         Weighted totals of the feasible nodes; None for fewer than two nodes, which are not scored.
-    order : callable
-        Returns the node names of this cycle in list order. To be called before the next cycle.
+    symbols : (n,) int32 array
+        Of the names of the feasible nodes, which `feasible_nodes` has.
     diagnosis : Diagnosis or None
         Why no node was feasible.
     error : str
@@ -77,9 +78,10 @@ class Decision(Struct, frozen=True, dict=True):
     evaluated: int
     feasible: npt.NDArray[np.int32]
     totals: npt.NDArray[np.int64] | None
-    order: Callable[[], list[str]]
     diagnosis: Diagnosis | None = None
     error: str = ""
+    symbols: npt.NDArray[np.int32] = NO_ROWS
+    names: Sequence[str | None] = ()
     nominating: NominatingInfo | None = None
     waiting: bool = False
     binding: bool = False
@@ -92,7 +94,12 @@ class Decision(Struct, frozen=True, dict=True):
     @cached_property
     def failure(self) -> Failure:
         """Why the pod was not placed; its texts are made once for all who report it."""
-        return Failure.of(self)
+        return Failure(self.diagnosis, self.error, self.nominating)
+
+    @cached_property
+    def feasible_nodes(self) -> list[str | None]:
+        """The names of the feasible nodes in the order found."""
+        return [self.names[symbol] for symbol in self.symbols.tolist()]
 
     @property
     def evicts(self) -> bool:
@@ -146,11 +153,6 @@ class Failure(Struct, frozen=True, dict=True):
 
     def __repr__(self) -> str:
         return f"Failure({self.search_message!r})"
-
-    @classmethod
-    def of(cls, decision: Decision) -> Failure:
-        """Return the failure of a pod that was scheduled in a cycle of its own."""
-        return cls(decision.diagnosis, decision.error, decision.nominating)
 
     @property
     def is_error(self) -> bool:

@@ -16,6 +16,7 @@ from moorage.kube import decode_object, validate
 POD: Json = {"containers": [{"name": "c", "image": "i"}]}
 LABELLED: Json = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 WORKLOAD: Json = {"selector": {"matchLabels": {"a": "b"}}, "template": LABELLED}
+RUN: Json = {"template": {"spec": POD | {"restartPolicy": "Never"}}}
 REQUEST: Json = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 REQUESTS = [REQUEST | {"name": f"r{at}"} for at in range(33)]
 OPAQUE: Json = {"driver": "d.example.com", "parameters": {}}
@@ -25,7 +26,7 @@ BASES: dict[str, Json] = {
     "apps/v1/Deployment": {"spec": WORKLOAD},
     "apps/v1/StatefulSet": {"spec": WORKLOAD | {"serviceName": "s"}},
     "apps/v1/DaemonSet": {"spec": WORKLOAD},
-    "batch/v1/Job": {"spec": {"template": {"spec": POD | {"restartPolicy": "Never"}}}},
+    "batch/v1/Job": {"spec": RUN},
     "policy/v1/PodDisruptionBudget": {"spec": {"selector": {}}},
     "scheduling.k8s.io/v1/PriorityClass": {"value": 1},
     "storage.k8s.io/v1/StorageClass": {"provisioner": "p.example.com"},
@@ -90,7 +91,13 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("apps/v1/DaemonSet", "spec.updateStrategy", {"rollingUpdate": {"maxUnavailable": "101%"}}),
     ("apps/v1/DaemonSet", "spec.updateStrategy", {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}),
     ("apps/v1/DaemonSet", "spec.updateStrategy", {"rollingUpdate": {"maxUnavailable": 0}}),
+    ("apps/v1/Deployment", "spec.selector", {"matchLabels": {"a": "c"}}),
+    ("apps/v1/DaemonSet", "spec.selector", {"matchLabels": {"a": "c"}}),
+    ("apps/v1/StatefulSet", "spec.podManagementPolicy", "Both"),
+    ("apps/v1/StatefulSet", "spec.updateStrategy", {"rollingUpdate": {"partition": -1}}),
+    ("apps/v1/StatefulSet", "spec.updateStrategy", {"type": "OnDelete", "rollingUpdate": {}}),
     ("batch/v1/Job", "spec.completionMode", "Sorted"),
+    ("batch/v1/Job", "spec", RUN | {"completionMode": "Indexed", "parallelism": 1}),
     ("batch/v1/Job", "spec.backoffLimit", -1),
     ("policy/v1/PodDisruptionBudget", "spec.unhealthyPodEvictionPolicy", "Never"),
     ("policy/v1/PodDisruptionBudget", "spec", {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}),

@@ -31,10 +31,11 @@ Rule = Callable[[Json, str, Json], Iterator[Fault]]
 
 
 class Conditional(NamedTuple):
-    """A rule, of structs or of changes, and when it holds."""
+    """A rule, of structs or of changes, when it holds, and whether new manifests alone are held to it."""
 
     rule: Callable[..., Iterator[Fault]]
     when: Condition
+    is_of_new: bool = False
 
 
 Rules = dict[str, tuple[Rule | Conditional, ...]]
@@ -44,6 +45,11 @@ Rules = dict[str, tuple[Rule | Conditional, ...]]
 def during(words: str, rule: Callable[..., Iterator[Fault]]) -> Conditional:
     """Return a rule that holds when some words say, such as ``since 1.36; off GATE``."""
     return Conditional(rule, split_condition(f"; {words}")[1])
+
+
+def of_new(rule: Callable[..., Iterator[Fault]]) -> Conditional:
+    """Return a rule to which new manifests alone are held."""
+    return Conditional(rule, ALWAYS, is_of_new=True)
 
 
 def conditional(rule: Callable[..., Iterator[Fault]] | Conditional) -> Conditional:

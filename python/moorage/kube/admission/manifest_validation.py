@@ -20,7 +20,7 @@ from moorage.errors import InputError
 from ..apiserver.decode import CLUSTER_SCOPED, is_json
 from ..apiserver.go_structs import decoding_fault
 from ..apiserver.struct_tables import planned_parts
-from ..apiserver.unknown_fields import LISTS, struct_of
+from ..apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ..field_errors import Fault, Json, forbidden, not_found, part, parts
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
@@ -220,7 +220,7 @@ def _causes(
             yield from field_rule.faults(value.get(field_rule.name), prefix + field_rule.name)
     for name, inner, form in plan.structs:
         if not name:
-            for rule, when in plan.rules:
+            for rule, when, _ in plan.rules:
                 if always if when is ALWAYS else holds(when):
                     yield from rule(value, path, root)
             continue
@@ -233,6 +233,9 @@ def _causes(
         if form == LISTS and isinstance(item, list):
             for index, each in enumerate(parts(value, name)):
                 yield from _causes(each, (inner, f"{field}[{index}]"), root, holds)
+        elif form == MAPS and isinstance(item, dict):
+            for key in item:
+                yield from _causes(part(item, key), (inner, f"{field}[{key}]"), root, holds)
         elif not form and isinstance(item, dict):
             yield from _causes(item, (inner, field), root, holds)
 

@@ -431,24 +431,41 @@ def _check(name: str, value: object) -> None:
                 raise error.located(path=f"[{at}]") from None
 
 
-_OF_SCHEDULING = ("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Toleration", "TopologySpreadConstraint")
+_OF_SCHEDULING = (
+    *("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Taint", "Toleration", "TopologySpreadConstraint"),
+)
+_OF_WORKLOADS = (
+    *("DaemonSetSpec", "DaemonSetUpdateStrategy", "DeploymentSpec", "DeploymentStrategy", "ReplicaSetSpec"),
+    *("StatefulSetSpec", "StatefulSetUpdateStrategy"),
+)
 _OF_DEVICES = (
-    *("DeviceClaim", "DeviceConstraint", "DeviceSubRequest", "DeviceToleration", "ExactDeviceRequest"),
+    *(
+        "DeviceAttribute",
+        "DeviceClaim",
+        "DeviceConstraint",
+        "DeviceSubRequest",
+        "DeviceToleration",
+        "ExactDeviceRequest",
+    ),
     "ResourceSliceSpec",
 )
 _BETWEEN = {
     **{f"core.v1.{struct}": "scheduling_rules" for struct in _OF_SCHEDULING},
     **dict.fromkeys(("meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"), "scheduling_rules"),
     **dict.fromkeys(("policy.v1.PodDisruptionBudgetSpec", "scheduling.v1.PriorityClass"), "workload_rules"),
-    **dict.fromkeys(("apps.v1.DaemonSetUpdateStrategy", "apps.v1.DeploymentStrategy"), "workload_rules"),
+    **{f"apps.v1.{struct}": "workload_rules" for struct in _OF_WORKLOADS},
+    "batch.v1.JobSpec": "job_rules",
     **{f"resource.v1.{struct}": "device_rules" for struct in _OF_DEVICES},
 }
 """By struct, the module with the rules between fields that objects follow, too."""
 
 
 def _check_between(name: str, value: Struct) -> None:
-    """Check the fields of a struct against each other."""
-    view = to_builtins(value)
+    """Check the fields of a struct against each other; of pods' templates the labels alone, as their specs
+    have rules of their own."""
+    template: Any = getattr(value, "template", None)
+    of_labels = {} if template is None else {"template": replace(template, spec=PodSpec())}
+    view = to_builtins(replace(value, **of_labels))
     for rule in _rules_between(name):
         for fault in rule(view, "", {}):
             raise InputError(fault.text, path=fault.field.lstrip("."))
@@ -456,8 +473,12 @@ def _check_between(name: str, value: Struct) -> None:
 
 @cache
 def _rules_between(name: str) -> list[StructRule]:
+    """The rules of a struct for objects whose server is not known: of two that exclude each other, the one
+    that allows more."""
     module = import_module(f".rules.{_BETWEEN[name]}", __package__)  # most objects have no such struct
-    return [rule for rule, when in map(conditional, module.RULES[name]) if when is ALWAYS]
+    listed = [conditional(rule) for rule in module.RULES[name]]
+    of_objects = [rule for rule, when, is_of_new in listed if when is ALWAYS and not is_of_new]
+    return of_objects or [listed[-1].rule]
 
 
 _POD_SPEC = "core.v1.PodSpec"

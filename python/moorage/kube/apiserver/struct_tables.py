@@ -96,6 +96,9 @@ _OF_MANY = {
     "ObjectMeta": "meta.v1.ObjectMeta",
     "PodSpec": "core.v1.PodSpec",
     "PodTemplateSpec": "core.v1.PodTemplateSpec",
+    "ReplicaSetSpec": "apps.v1.ReplicaSetSpec",
+    "RolloutSpec": "apps.v1.ReplicaSetSpec",
+    "Taint": "core.v1.Taint",
 }
 """Structs that objects of other projects have, too; their own structs have the names of their classes."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
 from msgspec import field
 
-from .meta import Condition, Int64, Object, Resources, Struct, labels, one_of, required
+from .meta import Condition, Int64, Object, Resources, Struct
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HOSTNAME = "kubernetes.io/hostname"
@@ -44,13 +43,10 @@ SHORT_LABELS = {
 class Taint(Struct, frozen=True):
     """A taint of a node (core/v1)."""
 
-    key: Annotated[str, required] = ""
+    key: str = ""
     value: str = ""
-    effect: Annotated[str, one_of(*EFFECTS, required=True)] = ""
+    effect: str = ""
     time_added: str | None = None
-
-    def check(self) -> None:
-        labels({self.key: self.value})
 
     @property
     def text(self) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from msgspec import field
 
-from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 
 from ..go_texts import go_json
@@ -23,7 +22,6 @@ from .meta import (
     between,
     int_or_percent,
     labels,
-    one_of,
     required,
 )
 from .pod import PersistentVolumeClaimTemplate, PodSpec
@@ -113,13 +111,6 @@ class ReplicationController(Object, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
-def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -> None:
-    """Check that a selector matches the pods of a template."""
-    labels = template.metadata.labels
-    if selector is not None and not LabelSelectorMatcher(selector).matches(labels):
-        raise InputError(unselected(labels), path="template.metadata.labels")
-
-
 def unselected(labels: Mapping[str, str]) -> str:
     """Return the text of an error: a selector does not match the labels of its template."""
     shown = go_json(dict(sorted(labels.items())) or None)
@@ -133,9 +124,6 @@ class ReplicaSetSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     min_ready_seconds: Int32 = 0
-
-    def check(self) -> None:
-        _check_selector(self.selector, self.template)
 
 
 class ReplicaSet(Object, frozen=True):
@@ -203,14 +191,14 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
     Before 1.37 the API server drops `max_unavailable` before it looks at it.
     """
 
-    partition: Annotated[Int32 | None, between(0)] = None
+    partition: Int32 | None = None
     max_unavailable: Annotated[Int32 | str | None, int_or_percent] = None
 
 
 class StatefulSetUpdateStrategy(Struct, frozen=True):
     """How a StatefulSet replaces its pods; "" is RollingUpdate."""
 
-    type: Annotated[str, one_of("OnDelete", "Recreate", "RollingUpdate")] = ""
+    type: str = ""
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
 
 
@@ -227,7 +215,7 @@ class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     service_name: str = ""
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
-    pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
+    pod_management_policy: str = ""
     persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
     update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
     revision_history_limit: Int32 | None = None
@@ -271,9 +259,6 @@ class DaemonSetSpec(Struct, frozen=True):
     update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
     min_ready_seconds: Int32 = 0
     revision_history_limit: Int32 | None = None
-
-    def check(self) -> None:
-        _check_selector(self.selector, self.template)
 
 
 class DaemonSetStatus(WorkloadStatus, frozen=True):
@@ -337,14 +322,16 @@ class PodFailurePolicy(Struct, frozen=True):
     rules: tuple[PodFailurePolicyRule, ...] = ()
 
 
+def _check_indexes(text: str | None) -> None:
+    if text and re.fullmatch(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", text) is None:
+        raise InputError(f'"{text}" is not a list of indexes like 1,3-5')
+
+
 class SuccessPolicyRule(Struct, frozen=True):
     """Indexes of which some, or all, have to succeed."""
 
-    succeeded_indexes: str | None = None
+    succeeded_indexes: Annotated[str | None, _check_indexes] = None
     succeeded_count: Int32 | None = None
-
-    def check(self) -> None:
-        _check_indexes(self.succeeded_indexes)
 
 
 class SuccessPolicy(Struct, frozen=True):
@@ -372,15 +359,6 @@ class JobSpec(Struct, frozen=True):
     manual_selector: bool | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-
-    def check(self) -> None:
-        if self.completion_mode == "Indexed" and self.completions is None and self.parallelism is not None:
-            raise InputError("Required value: when completion mode is Indexed", path="completions")
-
-
-def _check_indexes(text: str | None) -> None:
-    if text and re.fullmatch(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", text) is None:
-        raise InputError(f'"{text}" is not a list of indexes like 1,3-5')
 
 
 class JobStatus(Struct, frozen=True):

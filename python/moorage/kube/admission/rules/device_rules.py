@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ...field_errors import (
@@ -131,7 +132,7 @@ _EXACTLY = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNod
 _PER_DEVICE = "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
 _ONE_PLACE = f"exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when {_PER_DEVICE}"
 _LISTS = ("ints", "bools", "strings", "versions")
-_VALUES = ("int", "bool", "string", "version", *_LISTS)
+_SCALARS = ("int", "bool", "string", "version")
 _MOST_TEXT = 64
 _MOST_DEVICES = {False: 128, True: 64}
 """In a slice; by whether a device has taints, counters or lists of attributes."""
@@ -185,19 +186,17 @@ def _counter_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 def _property_errors(device: Json, path: str) -> Iterator[Fault]:
     """Attributes and capacities of a device."""
-    attributes, capacities = part(device, "attributes"), part(device, "capacity")
-    if (count := len(attributes) + len(capacities)) > _MOST_PROPERTIES:
+    capacities = part(device, "capacity")
+    if (count := len(part(device, "attributes")) + len(capacities)) > _MOST_PROPERTIES:
         why = f"the total number of attributes and capacities must not exceed {_MOST_PROPERTIES}"
         yield Fault(path, invalid(count, why))
-    for which, named in (("attributes", attributes), ("capacity", capacities)):
-        for name in named:
+    for which in ("attributes", "capacity"):
+        for name in part(device, which):
             domain, slash, short = name.rpartition("/")
             if IDENTIFIER.fullmatch(short) is None:
                 yield Fault(f"{path}.{which}", invalid(short, _NO_IDENTIFIER))
             if slash:
                 yield from format_causes("dns1123Subdomain", domain, f"{path}.{which}")
-    for name in attributes:
-        yield from _attribute_errors(part(attributes, name), f"{path}.attributes[{name}]")
     for name in capacities:
         field, capacity = f"{path}.capacity[{name}].requestPolicy", part(capacities, name)
         if device.get("allowMultipleAllocations"):
@@ -206,18 +205,20 @@ def _property_errors(device: Json, path: str) -> Iterator[Fault]:
             yield Fault(field, forbidden("allowMultipleAllocations must be true"))
 
 
-def _attribute_errors(value: Json, path: str) -> Iterator[Fault]:
-    for name in ("string", "version", "strings", "versions"):
-        given: Any = value.get(name)
-        for at, text in enumerate([given] if isinstance(given, str) else given or ()):
-            field = f"{path}.{name}" if isinstance(given, str) else f"{path}.{name}[{at}]"
+def _attribute_errors(value: Json, path: str, _root: Json, names: tuple[str, ...]) -> Iterator[Fault]:
+    """The value of an attribute, in one of some fields."""
+    for name in names:
+        texts: Any = value.get(name)
+        is_list = isinstance(texts, list | tuple)
+        for at, text in enumerate(texts if is_list else [texts]):
+            field = f"{path}.{name}[{at}]" if is_list else f"{path}.{name}"
             if not isinstance(text, str):
                 continue
             if name.startswith("version") and SEMVER.fullmatch(text) is None:
                 yield Fault(field, invalid(text, _NO_VERSION))
             if len(text.encode()) > _MOST_TEXT:
                 yield Fault(field, f"Too long: may not be more than {_MOST_TEXT} bytes")
-    given = [name for name in _VALUES if value.get(name) is not None]
+    given = [name for name in names if value.get(name) is not None]
     if len(given) != 1:
         yield Fault(path, invalid(value if given else "", "exactly one value must be specified"))
 
@@ -318,6 +319,10 @@ RULES: Rules = {
     "resource.v1.OpaqueDeviceConfiguration": (_opaque_errors,),
     "resource.v1.DeviceConstraint": (_constraint_errors,),
     "resource.v1.DeviceClassSpec": (_extended_errors,),
+    "resource.v1.DeviceAttribute": (
+        during("off DRAListTypeAttributes", partial(_attribute_errors, names=_SCALARS)),
+        during("on DRAListTypeAttributes", partial(_attribute_errors, names=(*_SCALARS, *_LISTS))),
+    ),
     "resource.v1.ResourceSliceSpec": (_slice_errors, during("since 1.35", _counter_errors)),
 }
 """By struct, the rules between its fields."""

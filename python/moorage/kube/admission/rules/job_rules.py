@@ -12,7 +12,7 @@ from ...field_errors import Fault, Json, invalid, part, parts, required, unsuppo
 from ...go_texts import go_json, parse_duration
 from ...model.meta import MAX_DNS_LABEL
 from ...model.workload import unselected
-from ..field_checks import Rules, format_causes, wrong
+from ..field_checks import Rules, format_causes, of_new, wrong
 from .scheduling_rules import selector_causes, selects
 
 # ---- cron schedules ----------------------------------------------------------------------------------------
@@ -276,6 +276,13 @@ def _host_errors(spec: Json, meta: Json) -> Iterator[Fault]:
         yield Fault("metadata.name", invalid(name, why))
 
 
+def _completion_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """An Indexed Job without a number of pods; one without parallelism, too, has 1 of them."""
+    is_given = spec.get("parallelism") is not None or root.get("kind") == "CronJob"
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None and is_given:
+        yield Fault(f"{path}.completions", required("when completion mode is Indexed"))
+
+
 def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
     """Numbers and indexes of pods."""
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
@@ -297,9 +304,6 @@ def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
         yield Fault(f"{path}.successPolicy.rules", required(why))
     for at, rule in enumerate(rules):
         yield from _success_errors(rule, completions or 0, f"{path}.successPolicy.rules[{at}]")
-    is_template = path != "spec"
-    if completions is None and (pods is not None or is_template):  # a Job without both has 1 of them
-        yield Fault(f"{path}.completions", required("when completion mode is Indexed"))
     bound = "must be less than or equal to"
     if pods is not None and pods > _MOST_INDEXED:
         why = f"{bound} {_MOST_INDEXED} when completion mode is Indexed"
@@ -402,7 +406,7 @@ def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
 
 
 RULES: Rules = {
-    "batch.v1.JobSpec": (_job_errors,),
+    "batch.v1.JobSpec": (of_new(_job_errors), _completion_errors),
     "batch.v1.CronJobSpec": (_cron_job_errors,),
 }
 """By struct, the rules between its fields."""

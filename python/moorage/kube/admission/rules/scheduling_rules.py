@@ -11,7 +11,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 from ...apiserver.decode import decode
 from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required
 from ...model.meta import LabelSelector
-from ..field_checks import Rules, format_causes, label_faults
+from ..field_checks import Rules, format_causes, label_faults, wrong_choice
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
 _NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -105,9 +105,16 @@ def _key_errors(value: Json, path: str, lists: tuple[str, ...]) -> Iterator[Faul
             yield Fault(f"{path}.{name}", forbidden("must not be specified when labelSelector is not set"))
 
 
-# ---- tolerations and spreading -----------------------------------------------------------------------------
+# ---- taints, tolerations and spreading -----------------------------------------------------------------
 
 _ALL = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+
+
+def _taint_errors(taint: Json, path: str, _root: Json) -> Iterator[Fault]:
+    field, effect = path.replace("spec.", "metadata.", 1), taint.get("effect") or ""  # as the server says it
+    yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
+    yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
+    yield from wrong_choice(effect, f"{field}.effect", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -152,6 +159,7 @@ RULES: Rules = {
     "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
     "core.v1.NodeSelectorTerm": (_node_term_errors,),
     "core.v1.PodAffinityTerm": (_pod_term_errors,),
+    "core.v1.Taint": (_taint_errors,),
     "core.v1.Toleration": (_toleration_errors,),
     "core.v1.TopologySpreadConstraint": (_spread_errors,),
     "core.v1.PodSpec": (_pod_errors,),

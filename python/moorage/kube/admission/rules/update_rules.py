@@ -30,7 +30,7 @@ def update_causes(old: Json, new: Json, gates: FeatureGates) -> list[Fault]:
         Those of the API server, with its release.
     """
     rules = map(conditional, _RULES.get(str(new.get("kind")), ()))
-    return [fault for rule, when in rules if when.holds(gates) for fault in rule(old, new)]
+    return [fault for each in rules if each.when.holds(gates) for fault in each.rule(old, new)]
 
 
 def _without(value: Json, *names: str) -> Json:

@@ -15,7 +15,6 @@ from ..field_checks import (
     port_errors,
     quantity,
     wrong,
-    wrong_choice,
 )
 from ..pod_security import label_faults
 from .pod_rules import labels_causes, pod_annotation_causes
@@ -565,23 +564,16 @@ def _attachment_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 _AVOID = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 
 
-def _taint_errors(taints: list[Json]) -> Iterator[Fault]:
-    seen: list[tuple[Any, Any]] = []
-    for at, taint in enumerate(taints):
-        field, effect = f"metadata.taints[{at}]", taint.get("effect") or ""
-        yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
-        yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
-        yield from wrong_choice(effect, f"{field}.effect", "NoSchedule", "PreferNoSchedule", "NoExecute")
-        key = taint.get("key"), effect
-        if key in seen:
-            shown = {"Key": key[0], "Value": taint.get("value") or "", "Effect": effect, "TimeAdded": None}
-            yield Fault(field, f"{duplicate(shown)}: taints must be unique by key and effect pair")
-        seen.append(key)
-
-
 def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     spec, status = part(value, "spec"), part(value, "status")
-    yield from _taint_errors(parts(spec, "taints"))
+    seen: list[tuple[Any, Any]] = []
+    for at, taint in enumerate(parts(spec, "taints")):
+        key = taint.get("key"), taint.get("effect")
+        if key in seen:
+            shown = {"Key": key[0], "Value": taint.get("value") or "", "Effect": key[1], "TimeAdded": None}
+            why = "taints must be unique by key and effect pair"
+            yield Fault(f"metadata.taints[{at}]", f"{duplicate(shown)}: {why}")
+        seen.append(key)
     blocks, first = spec.get("podCIDRs") or [], spec.get("podCIDR")
     if first and blocks[:1] != [first]:
         blocks = [first]

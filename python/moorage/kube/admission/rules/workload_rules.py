@@ -11,7 +11,7 @@ from typing import Any
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
 from ...model.meta import int_or_percent_error
 from ...model.workload import unselected
-from ..field_checks import NO_SELECTOR, Rules, during, format_causes, wrong, wrong_choice
+from ..field_checks import NO_SELECTOR, Rules, during, format_causes, of_new, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
 
 # ---- workloads ---------------------------------------------------------------------------------------------
@@ -38,19 +38,24 @@ def _labels(spec: Json) -> Json:
 
 
 def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    """Selectors that are missing or empty, and those that do not match the pods. One that is missing matches
-    no pod."""
+    """Selectors that are malformed, empty or missing. One that is missing matches no pod."""
     selector, kind, field = spec.get("selector"), str(root.get("kind")), f"{path}.selector"
-    if selector is None and kind != "DaemonSet":
-        yield Fault(field, required())
-    if selector is not None and not any(part(spec, "selector").values()):
+    if selector is None:
+        if kind != "DaemonSet":
+            yield Fault(field, required())
+        yield Fault(f"{path}.template.metadata.labels", unselected(_labels(spec)))
+    elif not any(part(spec, "selector").values()):
         called = _CALLED.get(kind, kind.lower())
         yield Fault(field, invalid({}, f"empty selector is invalid for {called}"))
-    elif isinstance(selector, dict) and selector_causes(selector, ""):
-        if kind != "DaemonSet":
-            yield Fault(field, invalid(selector, NO_SELECTOR))
-    elif selector is None or not selects(selector, _labels(spec)):
-        yield Fault(f"{path}.template.metadata.labels", unselected(_labels(spec)))
+    elif kind != "DaemonSet" and selector_causes(selector, ""):
+        yield Fault(field, invalid(selector, NO_SELECTOR))
+
+
+def _match_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Selectors that do not match the pods."""
+    given, labels = part(spec, "selector"), _labels(spec)
+    if any(given.values()) and not selector_causes(given, "") and not selects(given, labels):
+        yield Fault(f"{path}.template.metadata.labels", unselected(labels))
 
 
 def _controller_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -119,9 +124,8 @@ def _stateful_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.podManagementPolicy", invalid(policy, why))
 
 
-def _update_errors(spec: Json, path: str, _root: Json, recreates: bool) -> Iterator[Fault]:
+def _update_errors(strategy: Json, field: str, _root: Json, recreates: bool) -> Iterator[Fault]:
     """Ways in which a StatefulSet is updated."""
-    strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
     type_, rolling = strategy.get("type") or "RollingUpdate", part(strategy, "rollingUpdate")
     if type_ not in ("RollingUpdate", "OnDelete", *["Recreate"] * recreates):
         names = "'RollingUpdate', 'OnDelete', or 'Recreate'" if recreates else "'RollingUpdate' or 'OnDelete'"
@@ -215,14 +219,13 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
         yield from wrong_choice(policy, "preemptionPolicy", "PreemptLowerPriority", "Never")
 
 
-_LASTING = (_selector_errors, _lasting_errors)
+_LASTING = (of_new(_selector_errors), _match_errors, of_new(_lasting_errors))
 RULES: Rules = {
-    "apps.v1.DeploymentSpec": (*_LASTING, _deployment_errors),
+    "apps.v1.DeploymentSpec": (*_LASTING, of_new(_deployment_errors)),
     "apps.v1.DeploymentStrategy": (_strategy_errors,),
     "apps.v1.ReplicaSetSpec": _LASTING,
-    "apps.v1.StatefulSetSpec": (
-        *_LASTING,
-        _stateful_set_errors,
+    "apps.v1.StatefulSetSpec": (*_LASTING, _stateful_set_errors),
+    "apps.v1.StatefulSetUpdateStrategy": (
         during("off StatefulSetRecreateStrategy", partial(_update_errors, recreates=False)),
         during("on StatefulSetRecreateStrategy", partial(_update_errors, recreates=True)),
     ),

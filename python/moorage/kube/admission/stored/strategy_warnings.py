@@ -10,6 +10,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.errors import first_of
 from moorage.grouped import grouped
 
+from ...apiserver.go_structs import decoding_fault
 from ...apiserver.unknown_fields import struct_of
 from ...cel.text_formats import format_errors
 from ...field_errors import Json, part, parts
@@ -64,7 +65,9 @@ def request_warnings(
     """Yield what a server warns of when it stores an object of a change, by its manifest."""
     sent = request.value()
     kind, version = str(sent.get("kind")), str(sent.get("apiVersion"))
-    if (kind in _KINDS or kind in _TEMPLATES) and struct_of(kind, version):
+    if kind not in _KINDS and kind not in _TEMPLATES:
+        return
+    if (struct := struct_of(kind, version)) and decoding_fault(sent, struct) is None:
         completed = with_version_defaults(sent, kind, version, gates)
         yield from strategy_warnings(completed, request.is_new is not False, keeps_template)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -30,12 +31,19 @@ def users(changed: str) -> set[str]:
     return {one for one in MODULES if changed in translation(one)}
 
 
+@cache
+def cimports() -> dict[str, set[str]]:
+    """By the name of a module, the files that cimport from it."""
+    found = defaultdict[str, set[str]](set)
+    for path in files(".pyx", ".pxd", under="pyx"):
+        for module in re.findall(r"^\s*from\s+(\S+)\s+cimport\b", path.read_text(), re.MULTILINE):
+            found[module].add(name(path))
+    return found
+
+
 def cimporting(declarations: str) -> set[str]:
     """The files that cimport from a .pxd by its own name."""
-    module = ".".join(Path(declarations).relative_to("pyx").with_suffix("").parts)
-    cimport = re.compile(rf"^\s*from\s+{re.escape(module)}\s+cimport\b", re.MULTILINE)
-    sources = [name(path) for path in files(".pyx", ".pxd", under="pyx")]
-    return {one for one in sources if cimport.search((ROOT / one).read_text())}
+    return cimports()[".".join(Path(declarations).relative_to("pyx").with_suffix("").parts)]
 
 
 def test_a_pxd_that_one_other_module_cimports_has_two_modules_made_again() -> None:

@@ -68,8 +68,6 @@ from moorage.autoscalers.karpenter.pod_validation import is_reschedulable as is_
 from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
-from moorage.autoscalers.karpenter.type_columns import known_type as known_type
-
 # Facts and changes as values: each change is made, to see that it helps.
 from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
 from moorage.autoscalers.node_removal import removal_verdict as removal_verdict

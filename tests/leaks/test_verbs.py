@@ -239,7 +239,7 @@ class Stream:
         for _ in range(turns):
             self.verb(self.made)
         for one in (*frozen_caches(), *gc.get_objects()):
-            if isinstance(one, _lru_cache_wrapper):
+            if type(one) is _lru_cache_wrapper:
                 one.cache_clear()
         self.made.cache.state.number_classes_anew()
         for informer in self.made.context.informers._informers.values():
@@ -256,8 +256,10 @@ class Stream:
 def objects() -> Counter[type]:
     """How many objects of classes of moorage there are, but for specs of pods: 1,024 are remembered."""
     gc.collect()
-    ours = (type(one) for one in gc.get_objects() if str(type(one).__module__).startswith("moorage"))
-    return Counter(kind for kind in ours if kind.__module__ != PodSpec.__module__ or kind is Pod)
+    counts = Counter(map(type, gc.get_objects()))
+    ours = {kind: count for kind, count in counts.items() if str(kind.__module__).startswith("moorage")}
+    of_pods = {kind for kind in ours if kind.__module__ == PodSpec.__module__ and kind is not Pod}
+    return Counter({kind: count for kind, count in ours.items() if kind not in of_pods})
 
 
 def test_when_pods_were_ready_is_forgotten_with_them() -> None:

@@ -45,8 +45,8 @@ def of_files(files: list[str]) -> list[str]:
         ([SHOP], {"cordon": ["pool=old"], "restart_all": True}, "--cordon pool=old --restart-all"),
         (
             ["examples/upgrade/cluster.yaml"],
-            {"upgrade_from": "1.35", "kubernetes_version": "1.37"},
-            "--upgrade-from 1.35 --kubernetes-version 1.37",
+            {"upgrade_from": "1.36", "kubernetes_version": "1.37"},
+            "--upgrade-from 1.36 --kubernetes-version 1.37",
         ),
         ([POOLS], {"instance_types": TYPES, "seeds": 2}, f"--instance-types {TYPES} --seeds 2"),
         ([POOLS], {"autoscale": False, "survive": "node"}, "--no-autoscale --survive node"),
@@ -88,7 +88,7 @@ def test_simulate_answers_as_the_command(
         (SHOP, ["as-is", "drain pool=old", RELEASE], {}, ""),
         (SHOP, ["as-is", "drain pool=old"], {"from_scratch": True}, "--from-scratch"),
         (POOLS, ["as-is", "scale deploy/web=2"], {"autoscale": False}, "--no-autoscale"),
-        ("examples/upgrade/cluster.yaml", ["kubernetes 1.35", "kubernetes 1.37"], {}, ""),
+        ("examples/upgrade/cluster.yaml", ["kubernetes 1.36", "kubernetes 1.37"], {}, ""),
     ],
 )
 def test_compare_answers_as_the_command(

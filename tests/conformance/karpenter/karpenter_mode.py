@@ -21,15 +21,12 @@ from moorage.kube import NodeSelectorRequirement, TopologySpreadConstraint, deco
 from tests.conformance.vectors import MalformedError
 from tests.doors.autoscalers import (
     AWS,
-    CORE,
     Catalogue,
     ClusterObjects,
     ClusterView,
     PassInput,
-    Vocabulary,
     fleet,
     go_sorted,
-    known_type,
     launched,
 )
 from tests.doors.kube import decode, seconds
@@ -244,11 +241,11 @@ class FakeProvider:
     """Which instance upstream's fake provider launches: not always the cheapest."""
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
-        self._vocabulary = Vocabulary(CORE | options.provider)
+        catalogue = Catalogue(options)
+        self._vocabulary = catalogue.vocabulary
         self.fleets: dict[tuple[str, ...], Any | None] = {}
         self.is_aws, self._seed = options.provider is AWS, options.seed
-        each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}
-        self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
+        self._types = {pool: catalogue.known(of_pool) for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
         self._launched: dict[int, tuple[Any, Offering]] = {}
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import NIGHTLY
 from tests.core._kernels import ffi, lib
 from tests.core.candidates_world import KINDS, PREFERRED, WHOLE, Kept
 from tests.core.decide.test_scan import make_search
@@ -90,7 +91,7 @@ def test_large_lists_of_candidates_decide_as_a_search_does(
     seed: int, n: int, terms: dict[str, list[str]]
 ) -> None:
     kept = Kept(Random(seed), n, terms)
-    check_decisions(kept, 20)
+    check_decisions(kept, 20 if NIGHTLY else 6)
     if kept.candidates.state == lib.MR_VALID:
         kept.check()
 

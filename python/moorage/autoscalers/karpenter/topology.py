@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +20,7 @@ from moorage._core.provision.domain_counts import (
     Ties,
     TopologyCounts,
 )
-from moorage._core.provision.label_requirements import LabelRequirement, RequirementSet, bits
+from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm, Taint
 from moorage.kube.model.node import HOSTNAME
 
@@ -48,19 +49,12 @@ class DomainUniverse:
         pool : RequirementSet
             Requirements and labels of its template.
         """
-        seen: set[LabelRequirement | tuple[str, None]] = set()
-        for of_type in types:
-            for name in {**pool.by_key, **of_type.by_key}:
-                theirs, ours = of_type.by_key.get(name), pool.by_key.get(name)
-                mark = theirs or (name, None)
-                if mark in seen:
-                    continue
-                seen.add(mark)
-                both = theirs if ours is None else ours if theirs is None else ours.meet(theirs)
-                assert both is not None
-                self._insert(name, both.mask, taints)
+        of_types = [of_type.by_key for of_type in types]
+        for name, theirs in dict.fromkeys(chain.from_iterable(each.items() for each in of_types)):
+            ours = pool.by_key.get(name)
+            self._insert(name, (theirs if ours is None else ours.meet(theirs)).mask, taints)
         for name, requirement in pool.by_key.items():
-            if requirement.operator == "In":
+            if requirement.operator == "In" or not all(name in by_key for by_key in of_types):
                 self._insert(name, requirement.mask, taints)
 
     def _insert(self, name: str, mask: int, taints: Taints) -> None:

@@ -7,7 +7,10 @@ pkg/cloudprovider/types.go.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from msgspec import Struct
 
@@ -65,11 +68,20 @@ class KnownType(Struct, eq=False):
         return self.type.name
 
 
-OfferingSets = dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], RequirementSet]
-"""Requirements of offerings by what they are made of: many types have the same."""
+class SharedParts:
+    """What many types have the same.
+
+    Attributes
+    ----------
+    offerings : dict
+        Requirements of offerings by what they are made of.
+    """
+
+    def __init__(self) -> None:
+        self.offerings: dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], RequirementSet] = {}
 
 
-def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> KnownType:
+def known_type(of: InstanceType, vocabulary: Vocabulary, shared: SharedParts) -> KnownType:
     """Read an instance type; what its offerings name but not itself, it has in all of theirs.
 
     A type that has labels below a domain of its provider lacks the others below it. If it has none, they are
@@ -87,7 +99,7 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     offerings = []
     for offering in of.offerings:
         made_of = offering.zone, offering.capacity_type, offering.reservation_id, offering.requirements
-        if made_of not in sets:
+        if made_of not in shared.offerings:
             reserved = (
                 ("In", (offering.reservation_id,))
                 if offering.capacity_type == RESERVED
@@ -99,8 +111,8 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
                 make(reservation_id, *reserved),
                 *(make(more.key, more.operator, more.values) for more in offering.requirements),
             ]
-            sets[made_of] = vocabulary.set_of(parts)
-        offerings.append(KnownOffering(offering, sets[made_of]))
+            shared.offerings[made_of] = vocabulary.set_of(parts)
+        offerings.append(KnownOffering(offering, shared.offerings[made_of]))
     groups: dict[frozenset[tuple[str, Quantity]], list[KnownOffering]] = {frozenset(): []}
     for known in offerings:
         if known.offering.available:
@@ -110,12 +122,16 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
         ({name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}, members)
         for override, members in groups.items()
     ]
-    named = {offering.key.name for offering in own}.union(
-        *[offering.requirements.by_key for offering in offerings]
-    )
-    lacking, unknown = vocabulary.known_labels.beside_those_of(frozenset(named))
+    every = {offering.requirements for offering in offerings}
+    names = frozenset([each.key.name for each in own]).union(*[each.by_key for each in every])
+    lacking, unknown = vocabulary.known_labels.beside_those_of(names)
     own += [make(key, "DoesNotExist") for key in lacking]
     return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
+
+
+def mask_of(places: Iterable[int]) -> int:
+    """The bits at some places."""
+    return reduce(or_, [1 << place for place in places], 0)
 
 
 class TypeColumns:
@@ -132,16 +148,20 @@ class TypeColumns:
             for place, kind in enumerate(types)
             if any(each.offering.capacity_type == RESERVED for each in kind.offerings)
         )
-        self._by_key: dict[str, tuple[int, dict[LabelRequirement, int]]] = {}
+        places = defaultdict[LabelRequirement, list[int]](list)
         for place, kind in enumerate(types):
-            for name, requirement in kind.requirements.by_key.items():
-                named, masks = self._by_key.setdefault(name, (0, {}))
-                masks[requirement] = masks.get(requirement, 0) | 1 << place
-                self._by_key[name] = named | 1 << place, masks
-        self._unknown = dict[str, int]()
+            for requirement in kind.requirements.by_key.values():
+                places[requirement].append(place)
+        self._by_key: dict[str, tuple[int, dict[LabelRequirement, int]]] = {}
+        for requirement, of_types in places.items():
+            named, masks = self._by_key.get(requirement.key.name, (0, {}))
+            masks[requirement] = mask_of(of_types)
+            self._by_key[requirement.key.name] = named | masks[requirement], masks
+        lacking = defaultdict[str, list[int]](list)
         for place, kind in enumerate(types):
             for name in kind.unknown:
-                self._unknown[name] = self._unknown.get(name, 0) | 1 << place
+                lacking[name].append(place)
+        self._unknown = {name: mask_of(of_types) for name, of_types in lacking.items()}
         self._read_groups(types)
         self._meeting: dict[LabelRequirement, int] = {}
         self._compatible: dict[RequirementSet, int] = {}
@@ -157,11 +177,11 @@ class TypeColumns:
         self._negative = sum(
             1 << at for at, (_, have, _) in enumerate(rows) if min(have.values(), default=0) < 0
         )
-        self._offering_rows: dict[RequirementSet, int] = {}
+        found = defaultdict[RequirementSet, list[int]](list)
         for at, (_, _, offerings) in enumerate(rows):
             for known in offerings:
-                before = self._offering_rows.get(known.requirements, 0)
-                self._offering_rows[known.requirements] = before | 1 << at
+                found[known.requirements].append(at)
+        self._offering_rows = {requirements: mask_of(of_rows) for requirements, of_rows in found.items()}
 
     def _types_of(self, rows: int) -> int:
         """The types of rows."""
@@ -274,14 +294,14 @@ class Catalogue:
         self.options = options
         self._types: dict[InstanceType, KnownType] = {}
         self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}
-        self._offering_sets: OfferingSets = {}
+        self._shared = SharedParts()
 
     def known(self, types: Iterable[InstanceType]) -> list[KnownType]:
         lacking = []
         for kind in types:
             if kind not in self._types:
                 there = with_shortages(kind, self.options.unavailable)
-                self._types[kind] = known_type(there, self.vocabulary, self._offering_sets)
+                self._types[kind] = known_type(there, self.vocabulary, self._shared)
             lacking.append(self._types[kind])
         return lacking
 

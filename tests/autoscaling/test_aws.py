@@ -138,6 +138,7 @@ def with_spot_prices(kind: InstanceType, draw: random.Random) -> InstanceType:
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kinds", [["spot"], ["on-demand", "spot"]])
 @pytest.mark.parametrize("seed", range(2))
 def test_no_spot_price_makes_a_node_cost_more_than_its_bound(kinds: list[str], seed: int) -> None:

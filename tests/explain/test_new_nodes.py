@@ -77,6 +77,7 @@ def places() -> Iterator[dict[str, str]]:
     yield from ({key: value} for key in ("disk", "rack", "gen") for value in "xy357")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_offered_node_added_by_the_command_has_the_promised_effect(seed: int) -> None:
     random = Random(seed)

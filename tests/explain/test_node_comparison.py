@@ -69,6 +69,7 @@ def test_a_search_that_ends_before_the_best_node() -> None:
     assert (whole.situation.node, whole.sampling, whole.enough) == ("z", "", 151)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_weight_that_would_turn_it_does(seed: int) -> None:
     random = Random(seed)

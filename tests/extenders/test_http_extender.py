@@ -278,6 +278,7 @@ def test_a_broken_answer_is_an_error_and_the_next_request_is_fresh(reply: Any, t
     assert server.verbs == ["filter", "bind"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("verb", "nodes"), [("bind", 0), ("filter", 2)])
 def test_an_answer_as_large_as_may_be(verb: str, nodes: int, chunked: bool) -> None:

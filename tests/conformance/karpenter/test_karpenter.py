@@ -12,6 +12,7 @@ from tests.conformance.karpenter import karpenter_check
 from tests.conformance.runner import failures
 from tests.conformance.test_vectors import changes
 from tests.conformance.vectors import lines
+from tests.conftest import NIGHTLY
 
 DATA = Path(__file__).parents[1] / "data/karpenter"
 LINES = [line for name in ("share", "found", "disruption") for line in lines(DATA / f"{name}.jsonl.gz")]
@@ -22,7 +23,9 @@ def test_claims_pods_and_texts_are_those_of_karpenter() -> None:
 
 
 def test_types_pools_and_requests_are_those_of_aws() -> None:
-    assert [one for line in lines(DATA / "aws.jsonl.gz") for one in failures(line)] == []
+    """By day, half of them."""
+    vectors = list(lines(DATA / "aws.jsonl.gz"))[:: 1 if NIGHTLY else 2]
+    assert [one for line in vectors for one in failures(line)] == []
 
 
 def test_a_spoilt_vector_of_a_node_class_fails() -> None:

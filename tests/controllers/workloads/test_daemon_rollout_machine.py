@@ -135,6 +135,7 @@ class Machine:
         assert fast == twin
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rollout_decides_as_if_it_looked_at_all_nodes(seed: int) -> None:
     both = Machine(seed)

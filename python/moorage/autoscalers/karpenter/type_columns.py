@@ -75,10 +75,13 @@ class SharedParts:
     ----------
     offerings : dict
         Requirements of offerings by what they are made of.
+    stated : dict
+        Requirements by the identity of what states them, which types hold: a provider's have the same.
     """
 
     def __init__(self) -> None:
         self.offerings: dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], RequirementSet] = {}
+        self.stated: dict[int, LabelRequirement] = {}
 
 
 def known_type(of: InstanceType, vocabulary: Vocabulary, shared: SharedParts) -> KnownType:
@@ -89,7 +92,10 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, shared: SharedParts) ->
     """
     make = vocabulary.requirement
     reservation_id = vocabulary.known_labels.reservation_labels[0]
-    own = [make(requirement.key, requirement.operator, requirement.values) for requirement in of.requirements]
+    for each in of.requirements:
+        if id(each) not in shared.stated:
+            shared.stated[id(each)] = make(each.key, each.operator, each.values)
+    own = [shared.stated[id(each)] for each in of.requirements]
     named = {requirement.key for requirement in of.requirements}
     own.append(make(INSTANCE_TYPE, "In", (of.name,)))
     if ZONE not in named:
@@ -119,7 +125,12 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, shared: SharedParts) ->
             key = frozenset(known.offering.capacity_override.items())
             groups.setdefault(key, []).append(known)
     allocatable = [
-        ({name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}, members)
+        (
+            {name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}
+            if override
+            else of.room,
+            members,
+        )
         for override, members in groups.items()
     ]
     every = {offering.requirements for offering in offerings}
@@ -177,11 +188,13 @@ class TypeColumns:
         self._negative = sum(
             1 << at for at, (_, have, _) in enumerate(rows) if min(have.values(), default=0) < 0
         )
-        found = defaultdict[RequirementSet, list[int]](list)
+        of_offerings = defaultdict[RequirementSet, list[int]](list)
         for at, (_, _, offerings) in enumerate(rows):
             for known in offerings:
-                found[known.requirements].append(at)
-        self._offering_rows = {requirements: mask_of(of_rows) for requirements, of_rows in found.items()}
+                of_offerings[known.requirements].append(at)
+        self._offering_rows = {
+            requirements: mask_of(of_rows) for requirements, of_rows in of_offerings.items()
+        }
 
     def _types_of(self, rows: int) -> int:
         """The types of rows."""

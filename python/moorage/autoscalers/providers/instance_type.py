@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
@@ -158,6 +158,11 @@ class InstanceType:
         cpu, memory = (self.capacity.get(name, _NOTHING) for name in ("cpu", "memory"))
         return sum(self.capacity[name].value() for name in devices), cpu.milli_value(), memory.value()
 
+    @cached_property
+    def room(self) -> dict[str, int]:
+        """What pods can have of a node, in billionths."""
+        return {name: amount.nanos() for name, amount in self.allocatable({}).items()}
+
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """What pods can have of a node, with a capacity that differs for some resources."""
         kept = total(self.overhead)
@@ -223,10 +228,12 @@ def is_short(offered: frozenset[str], shortages: Iterable[Shortage]) -> bool:
     return any(shortage <= offered for shortage in shortages)
 
 
-def with_shortages(kind: InstanceType, shortages: Iterable[Shortage]) -> InstanceType:
+def with_shortages(kind: InstanceType, shortages: Collection[Shortage]) -> InstanceType:
     """Return a type whose offerings are not available where they are gone; the type itself if none is.
 
     They stay in the list: nodes of them do not drift, keep their price, and their zones still count."""
+    if not shortages:
+        return kind
     short = [is_short(offered_as(kind, offering), shortages) for offering in kind.offerings]
     if not any(short):
         return kind

@@ -79,6 +79,11 @@ class Origins(Sequence[Origin]):
         self._documents.append(document)
         self._items.append(-1 if item is None else item)
 
+    @property
+    def first_argument(self) -> int:
+        """That of the first origin; 0 without any."""
+        return self._arguments[0] if self._arguments else 0
+
     def __len__(self) -> int:
         return len(self._items)
 

@@ -302,17 +302,18 @@ class _Reader:
     def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
         """Keep the text of the object that is stored next, if it is of a change, or may be changed: people
         change what no controller makes."""
-        meta, is_change = obj.metadata, True
-        if meta.uid or meta.resource_version:
+        meta, is_changing = obj.metadata, self.is_changing()
+        is_change = is_changing
+        if is_changing and (meta.uid or meta.resource_version):
             if self._noted < self._indexed:
                 new = self.objects[self._noted : self._indexed]
                 self._earlier.update(((each.kind, each.name), each) for each in new)
                 self._noted = self._indexed
             earlier = self._earlier.get((obj.kind, obj.name))
             is_change = earlier is not None and not is_newer(obj, earlier)
-        may_change = meta.controller() is None and not isinstance(obj, Node)
-        is_kept = may_change and (self.has_more or self.is_changing())
-        if self._all_texts or is_kept or (is_change and self.is_changing()):
+        may_change = self.has_more or is_changing
+        may_change = may_change and meta.controller() is None and not isinstance(obj, Node)
+        if self._all_texts or may_change or is_change:
             document = texts[at]
             self.texts[len(self.objects)] = (
                 bytes(document) if is_json(document) else msgspec.json.encode(document)
@@ -684,8 +685,7 @@ class _Reader:
 
     def is_changing(self) -> bool:
         """Whether what is read now changes objects that were read before, or elsewhere."""
-        first = self.origins[0].argument if self.objects else 0
-        return self._all_texts or first < self._origins.argument
+        return self._all_texts or self._origins.first_argument < self._origins.argument
 
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
         """Note an object of a change that may let the API server admit what it refused, and an event that

@@ -289,18 +289,22 @@ class Workloads:
         self._controllers = {
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
-        self.top, self._of_owner = lru_cache(_MOST)(self._top), lru_cache(_MOST)(self._find)
+        self.top = lru_cache(_MOST)(self._top)
+        self._known: dict[tuple[str, str, int], tuple[tuple[OwnerReference, ...], Workload]] = {}
 
     def of(self, pod: Pod) -> Workload:
-        """Return the workload of a pod."""
+        """Return the workload of a pod. Pods of one template share their owners."""
         meta = pod.metadata
-        owner, template = meta.controller(), meta.labels.get(HASH_LABEL, "")
-        if owner is None:
-            return Workload(meta.namespace, "Pod", meta.name)
-        return self._of_owner(meta.namespace, owner, template)
-
-    def _find(self, namespace: str, owner: OwnerReference, template: str) -> Workload:
-        return self.top(_workload(namespace, owner), template)
+        owners, template = meta.owner_references, meta.labels.get(HASH_LABEL, "")
+        key = meta.namespace, template, id(owners)
+        if (known := self._known.get(key)) is None:
+            if (owner := meta.controller()) is None:
+                return Workload(meta.namespace, "Pod", meta.name)
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            workload = self.top(_workload(meta.namespace, owner), template)
+            known = self._known[key] = owners, workload  # the owners keep their address
+        return known[1]
 
     def _top(self, workload: Workload, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod, whose label

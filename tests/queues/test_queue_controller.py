@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,11 @@ QUEUES = [
 ]
 
 
+def of_team(quota: int) -> Json:
+    groups = QUOTA | {"flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": quota}]}]}
+    return of_kueue("ClusterQueue", "team", {"namespaceSelector": {}, "resourceGroups": [groups]})
+
+
 def running(scheduler: mo.Scheduler) -> list[str]:
     jobs: list[Job] = scheduler.client.list(Job)[0]
     return [each.name for each in jobs if not each.spec.suspend]
@@ -66,6 +72,36 @@ def test_what_a_transaction_submits_is_undone_and_can_be_submitted_again() -> No
     assert len(scheduler.run().placements) == 3
 
 
+def workloads(scheduler: mo.Scheduler) -> dict[str, list[str]]:
+    """The conditions that are true of the Workloads in the store, by job."""
+    stored: list[Any] = scheduler.client.list("Workload")[0]
+    return {
+        each.metadata.owner_references[0].name: [
+            condition.type for condition in each.status.conditions if condition.status == "True"
+        ]
+        for each in stored
+    }
+
+
+def test_the_store_has_the_workloads_with_what_was_decided(tmp_path: Path) -> None:
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3), job("b", 2), job("c", 1)]))
+    scheduler.run()
+    admitted = ["QuotaReserved", "Admitted"]
+    assert workloads(scheduler) == {"a": admitted, "b": [], "c": admitted}
+    scheduler.save(tmp_path / "saved.yaml")
+    saved = mo.Scheduler(load(tmp_path / "saved.yaml"))
+    assert (running(saved), workloads(saved)) == (["a", "c"], workloads(scheduler))
+    saved.change.apply([of_team(6)])
+    assert len(saved.run().placements) == 2  # and none of the new pods has the UID of a saved one
+    (of_a,) = (each for each in scheduler.client.list("Workload")[0] if each.name.startswith("job-a-"))
+    scheduler.change.delete(f"workload/{of_a.name}")  # Kueue makes it anew, and stops the job
+    scheduler.sync()
+    assert workloads(scheduler) == {"a": [], "b": admitted, "c": admitted}
+    scheduler.change.delete("job/a")
+    scheduler.sync()
+    assert workloads(scheduler) == {"b": admitted, "c": admitted}
+
+
 def test_a_fork_decides_by_itself() -> None:
     scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3)]))
     fork = scheduler.fork()
@@ -79,10 +115,7 @@ def test_a_fork_decides_by_itself() -> None:
 def test_a_larger_quota_lets_in_what_waits() -> None:
     scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3), job("b", 2)]))
     assert running(scheduler) == ["a"]
-    larger = QUOTA | {"flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 5}]}]}
-    scheduler.change.apply(
-        [of_kueue("ClusterQueue", "team", {"namespaceSelector": {}, "resourceGroups": [larger]})]
-    )
+    scheduler.change.apply([of_team(5)])
     scheduler.sync()
     assert running(scheduler) == ["a", "b"]
 

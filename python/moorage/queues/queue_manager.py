@@ -160,6 +160,7 @@ class Kueue:
         self._evicted: dict[str, str] = {}
         self._queued: set[str] = set()
         self._moved: dict[str, None] = {}
+        self._decided: dict[str, None] = {}
         self._round = 1
         self.endless: dict[str, tuple[str, ...]] = {}
         self._preempting: Counter[object] = Counter()  # what was decided, since the last change outside
@@ -201,6 +202,7 @@ class Kueue:
             "_evicted",
             "_queued",
             "_moved",
+            "_decided",
             "_preempting",
         ):
             setattr(new, name, getattr(self, name).copy())
@@ -210,6 +212,11 @@ class Kueue:
         """Return which workloads have got or lost their admission since the last call."""
         moved, self._moved = self._moved, {}
         return [*moved]
+
+    def take_decided(self) -> list[str]:
+        """Return which workloads are new, have changed in anything, or are gone since the last call."""
+        decided, self._decided = self._decided, {}
+        return [*decided]
 
     # ---- objects
 
@@ -286,6 +293,7 @@ class Kueue:
         self._begin_anew()
         if kind == "Workload":
             workload = self.workloads.pop(key, None)
+            self._decided[key] = None
             if workload is not None:
                 self.snapshot.forget(key)
                 self._retry(workload)
@@ -339,7 +347,7 @@ class Kueue:
             snapshot.admit(workload)
         if workload.is_true(EVICTED) and workload.is_true(RESERVED):
             self._leaving[obj.key] = self._round + self._release_after
-        self._touched[obj.key] = None
+        self._touched[obj.key] = self._decided[obj.key] = None
 
     def matches(self, queue: Queue, namespace: str) -> bool:
         """Whether a queue is for a namespace."""
@@ -442,7 +450,7 @@ class Kueue:
             Whether others may fit since it, though it holds what it holds.
         """
         key, status = workload.key, workload.status
-        self._touched[key] = None
+        self._touched[key] = self._decided[key] = None
         if status == "finished" or not workload.active:
             if (queue := self._queue_of(workload)) is not None:
                 queue.delete(key)
@@ -727,6 +735,7 @@ class Kueue:
                     queue.give_back(workload, entry.reason, self.now)
                 if workload.set_condition(RESERVED, False, PENDING, entry.message, self.now):
                     workload.last = None  # the update of the message replaces what waits
+                    self._decided[workload.key] = None
         while self._touched:
             self.settle()
         self._round += 1
@@ -783,6 +792,7 @@ class Kueue:
             self._sync_admitted(workload)
         self.snapshot.admit(workload)
         queue.generation += 1  # the cache hears of it a second time, by the update
+        self._decided[workload.key] = None
         self._pending[queue.name].delete(workload.key)
         if queue.checks or workload.checks:
             self._touched[workload.key] = None

@@ -117,8 +117,7 @@ class ObjectStore:
         if history < 1:
             raise ValueError("history must be at least 1")
         self._clock = clock
-        digest = hashlib.sha1(str(seed).encode(), usedforsecurity=False).hexdigest()
-        self._uid_prefix = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-"
+        self._uid_prefix = _uid_prefix(seed)
         self._history = history
         self._tables = Tables(history)
         self._lock = FastRLock()
@@ -306,7 +305,11 @@ class ObjectStore:
         AlreadyExistsError, InvalidObjectError
             As for `create`.
         """
+        objects, seed = [*objects], 0
         with self.all_or_nothing():
+            while any(obj.metadata.uid.startswith(self._uid_prefix) for obj in objects):
+                seed += 1  # another store has made them: new objects get other UIDs
+                self._uid_prefix = _uid_prefix(seed)
             now = self._now()
             for _, group in groupby(objects, type):
                 new = list(group)
@@ -742,3 +745,8 @@ def _last_state(pod: Pod, version: str, _: object) -> Pod:
 def _key(name: str, namespace: str) -> str:
     """Return the key of an object."""
     return f"{namespace}/{name}" if namespace else name
+
+
+def _uid_prefix(seed: int) -> str:
+    digest = hashlib.sha1(str(seed).encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-"

@@ -4,7 +4,7 @@ them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -46,6 +46,7 @@ from .queued_pods import (
     queued_unit,
     with_top_owner,
 )
+from .recorded_workloads import record, recorded, says
 
 _READ: tuple[type[Object], ...] = (ConfigMap, *KINDS, Namespace, LimitRange, RuntimeClass, PriorityClass)
 """What Kueue reads beside jobs, in this order."""
@@ -172,6 +173,8 @@ class QueueController(SavedFields):
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:
                     self._carry_out(workload)
+            for key in kueue.take_decided():
+                record(self._client, key, kueue.workloads.get(key))
             self._version = self._client.list(KueueWorkload)[1]
         self._seen = self._client.changes
         return self._seen != before
@@ -229,7 +232,7 @@ class QueueController(SavedFields):
                     self.ignored, self._maker = configuration.ignored, None
                     self._shared.changing().configure(configuration.settings)
             elif isinstance(each.obj, KueueWorkload):
-                self._follow_workload(each)
+                jobs += self._follow_workload(each)
             elif isinstance(each.obj, _READ):
                 kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
             elif not isinstance(each.obj, Node):
@@ -258,14 +261,22 @@ class QueueController(SavedFields):
                 else:
                     self._follow_job(each, maker)
 
-    def _follow_workload(self, changed: _Changed) -> None:
-        workload = changed.obj
-        kueue = self._shared.changing()
+    def _follow_workload(self, changed: _Changed) -> Iterator[_Changed]:
+        """Take over a workload that somebody else has written; yield the job of one that is gone, as Kueue
+        makes it anew."""
+        kueue, workload = self._shared.changing(), cast(KueueWorkload, changed.obj)
+        known = kueue.workloads.get(workload.key)
+        owners = workload.metadata.owner_references
         if changed.is_gone:
             kueue.delete(KueueWorkload.__name__, workload.key)
-        else:
+            job = owner_of_pod(self._client, workload)
+            for owner in owners:
+                self._keys.pop(owner.uid, None)
+            if job is not None:
+                yield _Changed(job, False)
+        elif known is None or not says(workload, recorded(self._client, known)):
             kueue.apply(workload)
-            for owner in workload.metadata.owner_references:
+            for owner in owners:
                 self._keys[owner.uid] = (*self._keys.get(owner.uid, ()), workload.key)
 
     def _follow_job(self, changed: _Changed, maker: JobWorkloads) -> None:

@@ -20,7 +20,7 @@ from moorage.store import ObjectStore, find_object
 
 GATE = PodSchedulingGate(f"{KUEUE}/admission")
 _OWNERS: dict[str, type[Object]] = {
-    kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, Job)
+    kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, Job, Pod)
 }
 
 
@@ -100,7 +100,7 @@ def in_domain(client: ObjectStore, pod: Pod, pods: list[Pod], workload: QueuedWo
     """
     stored = [find_object(client, Pod, each.name, each.namespace) for each in pods if each.key != pod.key]
     for held in workload.holds or ():
-        labels = _labels(client, held)
+        labels = topology_labels(client, held)
         if not (held.domains and labels):
             continue
         taken = Counter(_selected(each, labels) for each in stored if each is not None)
@@ -117,7 +117,7 @@ def _selected(pod: Pod, labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([selector.get(label, "") for label in labels])
 
 
-def _labels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:
+def topology_labels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:
     """Return the labels that name a domain in the topology of a set of pods: those of its levels, or of the
     host name alone where that is the lowest; none without a topology."""
     for name in pods.flavors.values():

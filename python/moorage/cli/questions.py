@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
@@ -145,7 +145,14 @@ def question_of(
     words, command = command_of(path)
     parameters = parameters_of(command)
     given = {parameters[name].name or "" for name, _ in query if name in parameters}
-    whole = [*((name, text) for name, text in defaults if _may_default(name, parameters, given)), *query]
+    whole = [
+        *(
+            (name, text)
+            for name, text in defaults
+            if name in parameters and (parameters[name].name or "") not in given
+        ),
+        *query,
+    ]
     if "output" in parameters and "output" not in given:
         whole.append(("output", "json"))
     options, positional = list[str](), list[str]()
@@ -183,10 +190,6 @@ def parameters_of(command: click.Command) -> dict[str, click.Parameter]:
 def long_name(parameter: click.Parameter) -> str:
     """Return the name of a parameter, as its help shows it first, without dashes."""
     return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]).lstrip("-")
-
-
-def _may_default(name: str, parameters: Mapping[str, click.Parameter], given: Container[str]) -> bool:
-    return name in parameters and (parameters[name].name or "") not in given
 
 
 def _written(parameter: click.Parameter, name: str, value: str) -> list[str]:

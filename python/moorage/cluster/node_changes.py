@@ -294,16 +294,12 @@ def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterato
         Names of the node that has the slices, and of the new one.
     """
     for slice_ in slices_of(slices, like):
-        yield _slice_for(slice_, like, node)
-
-
-def _slice_for(part: ResourceSlice, old: str, node: str) -> ResourceSlice:
-    owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
-    meta = ObjectMeta(labels=part.metadata.labels, annotations=part.metadata.annotations)
-    pool = replace(part.spec.pool, name=_renamed(part.spec.pool.name, old, node))
-    spec = replace(part.spec, node_name=node, pool=pool)
-    name = _renamed(part.metadata.name, old, node)
-    return replace(part, metadata=replace(meta, name=name, owner_references=owners), spec=spec)
+        owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
+        meta = ObjectMeta(labels=slice_.metadata.labels, annotations=slice_.metadata.annotations)
+        pool = replace(slice_.spec.pool, name=_renamed(slice_.spec.pool.name, like, node))
+        spec = replace(slice_.spec, node_name=node, pool=pool)
+        name = _renamed(slice_.metadata.name, like, node)
+        yield replace(slice_, metadata=replace(meta, name=name, owner_references=owners), spec=spec)
 
 
 def _renamed(text: str, old: str, new: str) -> str:

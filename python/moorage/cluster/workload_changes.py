@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import StringIO
 from typing import Any, Literal, NamedTuple
@@ -220,7 +220,13 @@ def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
         try:
             obj = _workload(client, request.workload)
             containers = wanted.setdefault(obj.full_name, (obj, {}))[1]
-            _check_container(obj, request, containers)
+            spec = _template(obj).spec
+            names = [each.name for each in (*spec.containers, *spec.init_containers)]
+            if request.container not in names:
+                there = f"there is no such container; the workload has {', '.join(names)}"
+                raise InputError(there, obj=request.workload, path=request.container)
+            if request.container in containers:
+                raise InputError("is listed twice", obj=request.workload, path=request.container)
         except InputError as error:
             if not request.by:
                 raise
@@ -271,17 +277,6 @@ def _with_template(obj: Any, template: PodTemplateSpec) -> Any:
     return replace(obj, spec=replace(obj.spec, job_template=job))
 
 
-def _check_container(obj: Any, request: ResourceRequest, known: Collection[str]) -> None:
-    """Raise an InputError if the workload has no such container, or its requests are listed already."""
-    spec = _template(obj).spec
-    names = [each.name for each in (*spec.containers, *spec.init_containers)]
-    if request.container not in names:
-        there = f"there is no such container; the workload has {', '.join(names)}"
-        raise InputError(there, obj=request.workload, path=request.container)
-    if request.container in known:
-        raise InputError("is listed twice", obj=request.workload, path=request.container)
-
-
 def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
     """Return a template with the requests of some containers."""
     spec = template.spec
@@ -328,7 +323,15 @@ def read_requests(file: str) -> RequestFile:
     text, read = read_text(file), RequestFile([], {}, source)
     with located(source=source):
         if file.endswith(".csv") or _is_header(text):
-            _read_csv(text, read)
+            rows = csv.DictReader(StringIO(text, newline=""))
+            _check_fields(rows.fieldnames or (), "line 1")
+            for row in rows:
+                where = f"line {rows.line_num}"
+                if None in row or None in row.values():
+                    raise InputError(f"{len(rows.fieldnames or ())} fields are expected", path=where)
+                read.requests.append(_row(row, where))
+            if not read.requests:
+                raise InputError("this file has no rows")
             return read
         others = [what for document in read_yaml(text, source) for what in _read_document(document, read)]
         if not read.requests and not read.without:
@@ -341,18 +344,6 @@ def _is_header(text: str) -> bool:
     """Tell whether a text begins with names of columns."""
     names = text.partition("\n")[0].strip().split(",")
     return len(names) > 1 and set(names).issubset(COLUMNS)
-
-
-def _read_csv(text: str, into: RequestFile) -> None:
-    rows = csv.DictReader(StringIO(text, newline=""))
-    _check_fields(rows.fieldnames or (), "line 1")
-    for row in rows:
-        where = f"line {rows.line_num}"
-        if None in row or None in row.values():
-            raise InputError(f"{len(rows.fieldnames or ())} fields are expected", path=where)
-        into.requests.append(_row(row, where))
-    if not into.requests:
-        raise InputError("this file has no rows")
 
 
 def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
@@ -470,10 +461,8 @@ def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> lis
         workload
         for workload in listed
         if (workload.namespace, workload.full_kind, workload.name) not in owners
-        and not any(_is_there(client, obj) for obj in workload.objects)
+        and not any(
+            obj.name and find_object(client, type(obj), obj.name, obj.namespace) is not None
+            for obj in workload.objects  # one without a name has an owner, which says it
+        )
     ]
-
-
-def _is_there(client: ObjectClient, obj: Object) -> bool:
-    """Whether a store has the object of a name; one without a name has an owner, which says it."""
-    return bool(obj.name) and find_object(client, type(obj), obj.name, obj.namespace) is not None

@@ -567,21 +567,17 @@ class ClusterControllers(SavedFields):
             elif isinstance(obj, PARENTS):
                 self._reconcile_children(obj)
             else:
-                self._reconcile_replicas(obj)
+                before = self._client.changes
+                create_missing(self.control, obj, ())
+                if self._client.changes == before:  # else there were too few
+                    for pod in surplus_pods(self.control, obj, self._related):
+                        self.control.delete(pod)
+                if isinstance(obj, CloneSet):
+                    mark = mark_of(obj, written_revision(self.control, obj))
+                    if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
+                        raise RefusedError(changed_template(obj))
         except RefusedError as error:
             self.control.refuse(obj, str(error))
-
-    def _reconcile_replicas(self, obj: Object) -> None:
-        """Create the missing pods of a workload whose pods are alike, or delete those that are too many."""
-        before = self._client.changes
-        create_missing(self.control, obj, ())
-        if self._client.changes == before:  # else there were too few
-            for pod in surplus_pods(self.control, obj, self._related):
-                self.control.delete(pod)
-        if isinstance(obj, CloneSet):
-            mark = mark_of(obj, written_revision(self.control, obj))
-            if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
-                raise RefusedError(changed_template(obj))
 
     def _reconcile_children(self, obj: Parent) -> None:
         """Create and scale what the controller of another project makes."""

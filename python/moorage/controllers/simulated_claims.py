@@ -68,19 +68,18 @@ class SimulatedClaims(SavedFields):
         if client.has((PersistentVolumeClaim,)) or any(
             volume.spec.claim_ref for volume in client.list(PersistentVolume)[0]
         ):
-            controller = self._at_work()
+            # classes may name other provisioners than before
+            classes: list[StorageClass] = self._client.list(StorageClass)[0]
+            names = tuple(
+                sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER})
+            )
+            if self._controller is None or names != self._provisioners:
+                controller = self._make_controller(names)
+            else:
+                controller = self._controller
             while self._sync(with_controllers=False) + controller.run_once():
                 pass
             self._sync()
-
-    def _at_work(self) -> PersistentVolumeController:
-        """Return the controller; make a new one if the storage classes name other provisioners than
-        before."""
-        classes: list[StorageClass] = self._client.list(StorageClass)[0]
-        names = tuple(sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER}))
-        if self._controller is None or names != self._provisioners:
-            return self._make_controller(names)
-        return self._controller
 
     def _new_plugin(self, name: str) -> InMemoryProvisioner:
         published, topology = StorageCapacities(self._client), DriverTopology(self._client, name)

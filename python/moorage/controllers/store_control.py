@@ -413,7 +413,13 @@ class StoreControl(SavedFields):
             is_going = current.metadata.deletion_timestamp is not None
             left = current.metadata.deletion_grace_period_seconds or 0
             if current.metadata.uid == obj.metadata.uid and not (is_going and grace >= left):
-                self._ask_to_delete(current, user or creator_of(current))
+                name = who_deletes(current)
+                self.client.denied.pop(name, None)
+                try:
+                    self._ask(deletion(current, user or creator_of(current)))
+                except RefusedError as error:
+                    self.client.denied[name] = str(error)
+                    raise
                 self.client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)
                 self.deletions += 1
 
@@ -428,15 +434,6 @@ class StoreControl(SavedFields):
         operation: Operation = "CREATE" if old is None else "UPDATE"
         self._ask(AdmissionRequest(new, operation, old, creator_of(new)))
         return self.client.create(new) if old is None else overwrite(self.client, new)
-
-    def _ask_to_delete(self, obj: Object, user: UserInfo) -> None:
-        name = who_deletes(obj)
-        self.client.denied.pop(name, None)
-        try:
-            self._ask(deletion(obj, user))
-        except RefusedError as error:
-            self.client.denied[name] = str(error)
-            raise
 
     def _ask(self, request: AdmissionRequest) -> None:
         if self.client.has(DECIDERS) and (refusal := self.admission.answer(request).refusal) is not None:
@@ -616,7 +613,15 @@ class _Rank(NamedTuple):
             since = ready.last_transition_time
         state = bool(pod.spec.node_name), _PHASES.get(phase, 0), is_ready, cost, near
         created = _Age.of(pod.metadata.creation_timestamp, now)
-        return cls(state, _Age.of(since, now), _restarts(pod), created, pod.metadata.uid)
+        sidecars = {
+            container.name for container in pod.spec.init_containers if container.restart_policy == "Always"
+        }
+        of_sidecars = (
+            status.restart_count for status in pod.status.init_container_statuses if status.name in sidecars
+        )
+        regular = (status.restart_count for status in pod.status.container_statuses)
+        restarts = max(regular, default=0), max(of_sidecars, default=0)
+        return cls(state, _Age.of(since, now), restarts, created, pod.metadata.uid)
 
     def compare(self, other: _Rank) -> int:
         """Return a negative number if this one goes first, and a positive one if the other one does."""
@@ -641,15 +646,3 @@ def _cost(pod: Pod) -> int:
     if cost is None or (text[0] == "0" and text != "0"):
         return 0
     return -cost if text[0] == "-" else cost
-
-
-def _restarts(pod: Pod) -> tuple[int, int]:
-    """Return the most restarts of a container and of a sidecar."""
-    sidecars = {
-        container.name for container in pod.spec.init_containers if container.restart_policy == "Always"
-    }
-    of_sidecars = (
-        status.restart_count for status in pod.status.init_container_statuses if status.name in sidecars
-    )
-    regular = (status.restart_count for status in pod.status.container_statuses)
-    return max(regular, default=0), max(of_sidecars, default=0)

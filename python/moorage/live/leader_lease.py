@@ -122,7 +122,12 @@ class LeaderLease:
                     self._seen, self._seen_at = record, self._clock()
                 self.holder = record.get("holderIdentity") or ""
                 is_ours = self.holder == self.identity
-                if self.holder and not is_ours and self._clock() < self._seen_at + self._lasts(record):
+                if (
+                    self.holder
+                    and not is_ours
+                    and self._clock()
+                    < self._seen_at + float(record.get("leaseDurationSeconds") or self.duration)
+                ):
                     return False
                 spec["acquireTime"] = record.get("acquireTime", now) if is_ours else now
                 spec["leaseTransitions"] = (record.get("leaseTransitions") or 0) + (not is_ours)
@@ -131,10 +136,6 @@ class LeaderLease:
             return False  # another candidate was faster
         self.holder = self.identity
         return True
-
-    def _lasts(self, record: dict[str, Any]) -> float:
-        """Return the seconds for which a record counts."""
-        return float(record.get("leaseDurationSeconds") or self.duration)
 
     def _read(self) -> dict[str, Any] | None:
         try:

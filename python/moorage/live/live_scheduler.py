@@ -80,22 +80,18 @@ class LiveRun(Policy):
         self.queue.run_periodic(now)
         with self.loop.recording_evictions():
             self.writer.collect()
-            self._release_preemptors()
+            # those are tried that an event about a victim would have moved, or that try anew
+            for preemption in self._preemptions.settle(self.scheduler.pods.indexer.get):
+                for pod in preemption.preemptors:
+                    info = self.queue.get(pod.metadata.uid)
+                    if info is not None and (info.gating_plugin or preemption.has_failed):
+                        self.queue.activate([pod])
             infos = self.loop.take(BATCH)
             if infos:
                 self.loop.attempt(infos)
             self.loop.bind()
         self.loop.result = ScheduleResult(scheduler.cache.state, 0)
         return bool(infos)
-
-    def _release_preemptors(self) -> None:
-        """Let preemptors go whose victims leave. Those are tried that an event about a victim would have
-        moved meanwhile, or that have to try anew."""
-        for preemption in self._preemptions.settle(self.scheduler.pods.indexer.get):
-            for pod in preemption.preemptors:
-                info = self.queue.get(pod.metadata.uid)
-                if info is not None and (info.gating_plugin or preemption.has_failed):
-                    self.queue.activate([pod])
 
     def bind(self, loop: Loop, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Send the bindings of placed pods to the threads."""
@@ -140,18 +136,15 @@ class LiveRun(Policy):
         """Account for a binding that has ended."""
         info, node = self.loop.sent.pop(uid)
         if error is None:
-            self._has_been_bound(info, node)
+            pod = info.pod
+            self.bound += 1
+            logger.debug("pod bound: pod=%s node=%s", pod.key, node)
+            self.metrics.scheduled([info])
+            self.queue.done([info])
+            note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+            self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)
         else:
             self._refused(info, str(error))
-
-    def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
-        pod = info.pod
-        self.bound += 1
-        logger.debug("pod bound: pod=%s node=%s", pod.key, node)
-        self.metrics.scheduled([info])
-        self.queue.done([info])
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)
 
     def _refused(self, info: QueuedPodInfo, error: str) -> None:
         """Account for a binding that was refused, or whose answer was lost: unless the informer has told

@@ -232,20 +232,20 @@ def history_figure(history: History, by: str = "") -> Figure:
     figure, axes = panels(max(1, len(drawn)), 1, PANEL_HEIGHT)
     name, size = _unit_of_time(history.end)
     for chart, axis in zip(drawn, axes, strict=False):
-        _draw(chart, axis, history.end, size)
+        for number, series in enumerate(chart.series):
+            times, values = np.append(series.times, history.end), np.append(series.values, series.values[-1:])
+            look = {
+                "color": COLOURS[number % len(COLOURS)],
+                "linestyle": DASHES[number % 4],
+                "linewidth": 1.1,
+            }
+            axis.step(times / size, values, where="post", label=series.name, **look)
+        axis.set_title(chart.caption, **TITLE)
+        axis.set_ylabel("%" if chart.unit else "pods")
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axes[-1].set_xlabel(f"time ({name})")
     return figure
-
-
-def _draw(chart: Chart, axis: Any, end: float, size: float) -> None:
-    for number, series in enumerate(chart.series):
-        times, values = np.append(series.times, end), np.append(series.values, series.values[-1:])
-        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % 4], "linewidth": 1.1}
-        axis.step(times / size, values, where="post", label=series.name, **look)
-    axis.set_title(chart.caption, **TITLE)
-    axis.set_ylabel("%" if chart.unit else "pods")
-    axis.set_ylim(bottom=0)
-    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def _unit_of_time(seconds: float) -> tuple[str, float]:

@@ -149,8 +149,13 @@ def _room(scheduler: PodScheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxe
     has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
     out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
     if ANTI_AFFINITY in verdicts.filters:
-        for key in _keys_of_own_terms(pod):
-            np.minimum(out, 1, out=out, where=scheduler.table.label_column(key)[rows] != 0)
+        # required anti-affinity keeps a second pod like this one away
+        terms, _ = read_terms(pod)
+        required = terms[TermKind.ANTI_AFFINITY]
+        labels, namespace = pod.metadata.labels, pod.namespace
+        own = [term for term in required if namespace in term.namespaces and term.selector.matches(labels)]
+        for term in own:
+            np.minimum(out, 1, out=out, where=scheduler.table.label_column(term.topology_key)[rows] != 0)
     for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
         plugins = verdicts.statuses[kind].plugin.split()
         if plugins and LASTING.issuperset(plugins):
@@ -184,15 +189,6 @@ def _freed(pod: Pod) -> Pod:
         of_nodes = change(affinity.node_affinity, required=required)
         spec = change(spec, affinity=change(affinity, node_affinity=of_nodes))
     return change(pod, spec=change(spec, priority=FIRST))
-
-
-def _keys_of_own_terms(pod: Pod) -> list[str]:
-    """Return the topology keys by which required anti-affinity keeps a second pod like this one away."""
-    terms, _ = read_terms(pod)
-    required = terms[TermKind.ANTI_AFFINITY]
-    labels, namespace = pod.metadata.labels, pod.namespace
-    own = [term for term in required if namespace in term.namespaces and term.selector.matches(labels)]
-    return [term.topology_key for term in own]
 
 
 # ---- constraints -------------------------------------------------------------------------------------------

@@ -180,15 +180,15 @@ def explain(
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
     waiting, generated = generated_claims(cast(ObjectClient, fork.handle.client), waiting, group)
-    if generated and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
+    if (
+        generated
+        and skipped.startswith(f"{DynamicResources.name}: ")
+        and find_object(fork.handle.client, Pod, pod.name, pod.namespace) is None
+    ):
         skipped = ""  # its claims would be made with it
     claims = [*generated, *released_claims(devices)] if bound_to else generated
     with devices.state.assuming(claims):
         return _explain(Probe(fork, waiting, played=played), bound_to, skipped, placed, ended)
-
-
-def _is_stored(engine: Engine, pod: Pod) -> bool:
-    return find_object(engine.handle.client, Pod, pod.name, pod.namespace) is not None
 
 
 def _fork_engine(engine: Engine) -> Engine:

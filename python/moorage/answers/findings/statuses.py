@@ -108,7 +108,11 @@ def _why_not_ready(pod: Pod) -> tuple[str, str] | None:
     ready, when = conditions.get("Ready", Condition()), pod.status.start_time or ""
     if conditions.get("Initialized", Condition()).status == "False":
         for container in pod.status.init_container_statuses:
-            if not _has_succeeded(container):
+            if not (
+                container.state is not None
+                and container.state.terminated is not None
+                and container.state.terminated.exit_code == 0
+            ):
                 why = f", {waits}" if (waits := _waits_for(container)) else ""
                 when = conditions["Initialized"].last_transition_time or when
                 return f"in init container {container.name}{why}", when
@@ -133,14 +137,6 @@ def _waits_for(status: ContainerStatus) -> str:
 
 def _has_ended(status: ContainerStatus) -> bool:
     return status.state is not None and status.state.terminated is not None
-
-
-def _has_succeeded(status: ContainerStatus) -> bool:
-    return (
-        status.state is not None
-        and status.state.terminated is not None
-        and status.state.terminated.exit_code == 0
-    )
 
 
 def awaited_pods(ground: Ground) -> Iterator[LintFinding]:

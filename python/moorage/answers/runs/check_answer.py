@@ -219,7 +219,13 @@ class CheckAnswer:
         names_all : bool, optional
             Whether all removed pods are named.
         """
-        yield from _head(self.verdict, self._keepers())
+        kept = (
+            outcome.pod
+            for finding in self.verdict.findings
+            for outcome in finding.group.outcomes
+            if finding.counts and finding.group.status == KEPT
+        )
+        yield from _head(self.verdict, what_keeps(self.simulation.scheduler.client, [*kept]))
         compared = self.verdict.compared
         if compared.saved is not None:
             yield DecidingLine(compared.saved.text)
@@ -228,16 +234,6 @@ class CheckAnswer:
         refused = (each.is_of_queue or any(pod.refusal for pod in each.outcomes) for each in counted)
         yield from map(LineBelow if any(refused) else str, compared.run_lines())
         yield from compared.lines()
-
-    def _keepers(self) -> str:
-        """Return what keeps pods on drained nodes, in a few words."""
-        kept = (
-            outcome.pod
-            for finding in self.verdict.findings
-            for outcome in finding.group.outcomes
-            if finding.counts and finding.group.status == KEPT
-        )
-        return what_keeps(self.simulation.scheduler.client, [*kept])
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
         """Return the tables by their titles: pods that fail or wait, pod groups, losses, and what then fails.

@@ -130,7 +130,12 @@ def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (
     """Return the pod of a pod or workload, with its name."""
     with located(source=source, obj=top.full_name):
         if isinstance(top, CronJob):
-            top = _job_of(top, [*client.list(PriorityClass)[0], *others])
+            classes = [
+                obj for obj in (*client.list(PriorityClass)[0], *others) if isinstance(obj, PriorityClass)
+            ]
+            job = next_run(top)
+            meta = replace(job.metadata, name=top.name, owner_references=())
+            top = complete([replace(job, metadata=meta)], around=KnownObjects(classes)).objects[0]
         pod = _pod_of(top, client)
         return replace(pod, metadata=replace(pod.metadata, name=top.name))
 
@@ -259,14 +264,6 @@ def _tops(objects: Sequence[Object]) -> list[Object]:
         elif (owner.kind, f"{obj.namespace}/{owner.name}") not in listed:
             tops.setdefault(owner, obj)
     return list(tops.values())
-
-
-def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
-    """Return the next Job of a CronJob, with its name and with defaults."""
-    classes = [obj for obj in others if isinstance(obj, PriorityClass)]
-    job = next_run(cron_job)
-    meta = replace(job.metadata, name=cron_job.name, owner_references=())
-    return complete([replace(job, metadata=meta)], around=KnownObjects(classes)).objects[0]
 
 
 def _pod_of(obj: Object, client: ObjectClient) -> Pod:

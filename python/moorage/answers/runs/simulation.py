@@ -554,7 +554,10 @@ class Simulation(Struct, dict=True):
                 counts[loaded.workloads.of(old)] -= 1
             pod = self.before.get(key)
             if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
-                counts[self.workloads.of(pod)] += not self._is_going(pod)
+                current = self._stored(pod)
+                counts[self.workloads.of(pod)] += not (
+                    current is not None and current.metadata.deletion_timestamp is not None
+                )
         for outcome in self._refused_by_kubelets:
             counts[outcome.workload] -= 1
         return counts
@@ -563,11 +566,6 @@ class Simulation(Struct, dict=True):
         """Whether a pod has the name of another one that was there before all changes."""
         old = self.setup.loaded.listed(pod.key)
         return old is not None and old.metadata.uid != pod.metadata.uid
-
-    def _is_going(self, pod: Pod) -> bool:
-        """Whether a pod, or another one of its name, is being deleted after the run."""
-        current = self._stored(pod)
-        return current is not None and current.metadata.deletion_timestamp is not None
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""

@@ -228,9 +228,9 @@ def are_all_new(pods: Sequence[Pod], now: float) -> bool:
     """Whether more pods like these may come in a moment."""
     if min(map(created, pods)) + YOUNG > now:
         return True
-    with_gpu = [created(pod) for pod in pods if _asks_gpu(pod)]
+    with_gpu = [
+        created(pod)
+        for pod in pods
+        if any(name in container.resources.requests for container in pod.spec.containers for name in GPUS)
+    ]
     return bool(with_gpu) and min(with_gpu) + YOUNG_WITH_GPU > now
-
-
-def _asks_gpu(pod: Pod) -> bool:
-    return any(name in container.resources.requests for container in pod.spec.containers for name in GPUS)

@@ -170,9 +170,6 @@ class Reservations:
         if freed in self._left:
             self._left[freed] += 1
 
-    def _can(self, host: str, reservation: str) -> bool:
-        return reservation in self._held.get(host, ()) or self._left[reservation] != 0
-
     def choose(
         self, host: str, types: Iterable[KnownType], requirements: RequirementSet, holds: bool
     ) -> list[KnownOffering] | str:
@@ -196,7 +193,10 @@ class Reservations:
                     full = True
                 else:
                     left = True
-                    if self._can(host, offering.reservation_id):
+                    if (
+                        offering.reservation_id in self._held.get(host, ())
+                        or self._left[offering.reservation_id] != 0
+                    ):
                         offerings.append(known)
         if not self._strict:
             return FALLS_THROUGH if full and not left and not others else offerings

@@ -134,14 +134,7 @@ def _drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: b
         return "RequirementsDrifted"
     if is_old and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
-    return _drift_of_provider(view, pool, claim)
-
-
-def _drift_of_provider(view: ClusterView, pool: NodePool, claim: NodeClaim) -> str:
-    """Why the provider would make a node of another kind: what it told, or a node class that has changed.
-
-    What it compares besides, such as images and subnets, is known only to it.
-    """
+    # what a provider compares besides, such as images and subnets, only it knows
     reference = pool.spec.template.spec.node_class_ref
     for each in view.objects.node_classes():
         key = f"{reference.group}/{each.kind.lower()}-hash"

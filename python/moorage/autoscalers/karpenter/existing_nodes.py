@@ -381,6 +381,12 @@ def _existing_node(
         name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
         for name, amount in state.allocatable.items()
     }
+    # of drivers that the CSINode does not name, those of the type
+    limits = dict(of_type.volume_limits) if of_type is not None else {}
+    for driver in csi_node.spec.drivers if csi_node is not None else ():
+        limits.pop(driver.name, None)
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            limits[driver.name] = driver.allocatable.count
     return ExistingNode(
         state,
         vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
@@ -388,20 +394,10 @@ def _existing_node(
         free,
         ports,
         volumes,
-        _volume_limits(csi_node, of_type),
+        limits,
     )
 
 
 def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0) + amount
-
-
-def _volume_limits(csi_node: CSINode | None, of_type: InstanceType | None) -> dict[str, int]:
-    """Limits by driver: those that the CSINode states; of drivers that it does not name the type's."""
-    limits = dict(of_type.volume_limits) if of_type is not None else {}
-    for driver in csi_node.spec.drivers if csi_node is not None else ():
-        limits.pop(driver.name, None)
-        if driver.allocatable is not None and driver.allocatable.count is not None:
-            limits[driver.name] = driver.allocatable.count
-    return limits

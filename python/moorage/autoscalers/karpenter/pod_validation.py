@@ -282,7 +282,11 @@ def requirement_problems(
     if operator not in _OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(_OPERATORS)}]"
     if known.restricts(key) or key == HOSTNAME:
-        yield _restricted(key, known)
+        yield (
+            f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
+            f"specify a well known label: [{' '.join(sorted(known.known))}], or a custom label that does not "
+            f"use a restricted domain: [{' '.join(sorted(known.restricted))}]"
+        )
     if operator == "In" and key in known.values and not known.values[key] & {*each.values}:
         allowed = " ".join(f"{name}:{{}}" for name in sorted(known.values[key]))
         values = f"[{' '.join(each.values)}]"
@@ -300,15 +304,6 @@ def requirement_problems(
         number = go_integer(each.values[0]) if len(each.values) == 1 else None
         if number is None or number < 0:
             yield f"key {key} with operator {operator} must have a single positive integer value"
-
-
-def _restricted(key: str, known: KnownLabels) -> str:
-    """Karpenter's text about a label that only Karpenter, its provider or a node sets."""
-    return (
-        f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
-        f"specify a well known label: [{' '.join(sorted(known.known))}], or a custom label that does not "
-        f"use a restricted domain: [{' '.join(sorted(known.restricted))}]"
-    )
 
 
 def is_reschedulable(pod: Pod) -> bool:

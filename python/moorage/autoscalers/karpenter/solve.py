@@ -211,19 +211,15 @@ class Solver:
                 continue
             template.min_values_relaxed = _is_lowered(claim, placement)
             claim.add(candidate, placement, self.topology, self.reservations)
-            self._keep(claim)
+            row = self._claims.add(claim, claim.host, claim.largest, claim.amounts)
+            if row == len(self._order):
+                self._order = np.concatenate([self._order, np.zeros_like(self._order)])
+                self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+            self._order[row], self._counts[row] = row, 1
+            self._grown = row
             limits.use({name: columns.capacity.largest(name, claim.types) for name in limits.left})
             return None
         return JoinedRefusals(refusals)
-
-    def _keep(self, claim: Claim) -> None:
-        """Take a new claim, with its first pod, among those in the making."""
-        row = self._claims.add(claim, claim.host, claim.largest, claim.amounts)
-        if row == len(self._order):
-            self._order = np.concatenate([self._order, np.zeros_like(self._order)])
-            self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
-        self._order[row], self._counts[row] = row, 1
-        self._grown = row
 
 
 class JoinedRefusals(Struct, eq=False):

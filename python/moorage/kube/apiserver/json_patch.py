@@ -52,7 +52,12 @@ def patched(value: Any, operations: Sequence[Json]) -> Any:
                     raise PatchError(f"{text}, exceeding the limit {MAX_COPIED}")
                 _add(holder, path, deepcopy(copied), kind)
             case "test":
-                _test(holder, path, operation.get("value"))
+                try:
+                    actual = _get(holder, path, "test")
+                except PatchError:
+                    actual = None  # a null is as if there were nothing
+                if json_text(actual) != json_text(operation.get("value")):
+                    raise PatchTestError(f"testing value {path} failed: test failed")
             case _:
                 raise PatchError(f"Unexpected kind: {kind}")
     return holder.get("")
@@ -128,12 +133,3 @@ def _remove(holder: Json, path: str, kind: str) -> Any:
     value = _get(holder, path, kind)
     del parent[_index(parent, key) if isinstance(parent, list) else key]
     return value
-
-
-def _test(holder: Json, path: str, expected: Any) -> None:
-    try:
-        actual = _get(holder, path, "test")
-    except PatchError:
-        actual = None  # a null is as if there were nothing
-    if json_text(actual) != json_text(expected):
-        raise PatchTestError(f"testing value {path} failed: test failed")

@@ -119,7 +119,7 @@ def _select(node: Select) -> Evaluate:
         return lambda run: constant
     operand, name = compile_expression(node.operand), node.name
     if node.tests_presence:
-        return _presence(operand, name)
+        return lambda run: index_optional(operand(run), name).is_there
     is_optional = node.is_optional
 
     def evaluate(run: Evaluation) -> Any:
@@ -128,13 +128,6 @@ def _select(node: Select) -> Evaluate:
             return index_optional(value, name)
         run.add(1)
         return (index_optional if type(value) is Optional else index)(value, name)
-
-    return evaluate
-
-
-def _presence(operand: Evaluate, name: str) -> Evaluate:
-    def evaluate(run: Evaluation) -> bool:
-        return index_optional(operand(run), name).is_there
 
     return evaluate
 

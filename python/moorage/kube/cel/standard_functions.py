@@ -152,7 +152,11 @@ def add_standard_functions(library: Library) -> None:
     _comparisons(library)
     _arithmetic(library)
     _containers(library)
-    _strings(library)
+    library.member("contains", [STRING, STRING], BOOL, lambda a, b: b in a, product_cost)
+    library.member("startsWith", [STRING, STRING], BOOL, str.startswith, traversal_cost)
+    library.member("endsWith", [STRING, STRING], BOOL, str.endswith, traversal_cost)
+    library.member("matches", [STRING, STRING], BOOL, matches, pattern_cost)
+    library.function("matches", [STRING, STRING], BOOL, matches, pattern_cost)
     _conversions(library)
     add_time_functions(library)
 
@@ -335,14 +339,6 @@ def index_optional(values: Any, key: Any) -> Optional:
     return ABSENT if value is None else Optional(value[1], True)
 
 
-def _strings(library: Library) -> None:
-    library.member("contains", [STRING, STRING], BOOL, lambda a, b: b in a, product_cost)
-    library.member("startsWith", [STRING, STRING], BOOL, str.startswith, traversal_cost)
-    library.member("endsWith", [STRING, STRING], BOOL, str.endswith, traversal_cost)
-    library.member("matches", [STRING, STRING], BOOL, matches, pattern_cost)
-    library.function("matches", [STRING, STRING], BOOL, matches, pattern_cost)
-
-
 def _conversions(library: Library) -> None:
     for of in (INT, UINT, DOUBLE, STRING, TIMESTAMP, DURATION):
         library.function("int", [of], INT, to_int)
@@ -409,16 +405,16 @@ def to_double(value: Any) -> float:
     if type(value) is not str:
         return float(value)
     try:
-        return float(_go_double(value))
+        # what Python would read otherwise than Go
+        if (
+            not value.isascii()
+            or value != value.strip()
+            or (value[:1] in ("+", "-") and value[1:].lower() == "nan")
+        ):
+            raise ValueError
+        return float(float.fromhex(value) if "x" in value.lower() and "p" in value.lower() else value)
     except ValueError:
         raise _failed(value, "double") from None
-
-
-def _go_double(text: str) -> float | str:
-    """A text of which Python makes the same double as Go; ValueError if Go makes none."""
-    if not text.isascii() or text != text.strip() or (text[:1] in ("+", "-") and text[1:].lower() == "nan"):
-        raise ValueError
-    return float.fromhex(text) if "x" in text.lower() and "p" in text.lower() else text
 
 
 def to_string(value: Any) -> str:

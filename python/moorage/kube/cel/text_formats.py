@@ -97,7 +97,14 @@ def add_net_functions(library: Library) -> None:
     """Add the overloads of this module."""
     _addresses(library)
     _blocks(library)
-    _urls(library)
+    library.function("url", [STRING], URL, _url, traversal_cost)
+    library.function("isURL", [STRING], BOOL, is_url, traversal_cost)
+    library.member("getScheme", [URL], STRING, lambda a: a.parts.scheme)
+    library.member("getHost", [URL], STRING, lambda a: _host(a))
+    library.member("getHostname", [URL], STRING, lambda a: _host_and_port(a)[0])
+    library.member("getPort", [URL], STRING, lambda a: _host_and_port(a)[1])
+    library.member("getEscapedPath", [URL], STRING, _escaped_path)
+    library.member("getQuery", [URL], map_of(STRING, list_of(STRING)), _query)
 
 
 # ---- addresses ---------------------------------------------------------------------------------------
@@ -184,17 +191,6 @@ def _covers(block: Cidr, other: Cidr) -> bool:
 
 
 # ---- URLs --------------------------------------------------------------------------------------------
-
-
-def _urls(library: Library) -> None:
-    library.function("url", [STRING], URL, _url, traversal_cost)
-    library.function("isURL", [STRING], BOOL, is_url, traversal_cost)
-    library.member("getScheme", [URL], STRING, lambda a: a.parts.scheme)
-    library.member("getHost", [URL], STRING, lambda a: _host(a))
-    library.member("getHostname", [URL], STRING, lambda a: _host_and_port(a)[0])
-    library.member("getPort", [URL], STRING, lambda a: _host_and_port(a)[1])
-    library.member("getEscapedPath", [URL], STRING, _escaped_path)
-    library.member("getQuery", [URL], map_of(STRING, list_of(STRING)), _query)
 
 
 def is_url(text: str) -> bool:

@@ -316,7 +316,10 @@ def _pods_and_parts(value: Any, times: int, is_listed: bool) -> tuple[bool, int,
         parallelism = value.get("parallelism")
         for number in (*counts, parallelism if _is_count(parallelism) else 1):
             times *= number
-        if _has_containers(value):
+        containers = value.get("containers")
+        if isinstance(containers, list) and any(
+            isinstance(container, dict) and not _CONTAINER.isdisjoint(container) for container in containers
+        ):
             return True, times, sum(counts), 0
         requests = [_pods_and_parts(part, times, is_listed) for part in value.values()]
         has = any(isinstance(value.get(name), dict) for name in _RESOURCES)
@@ -328,13 +331,6 @@ def _pods_and_parts(value: Any, times: int, is_listed: bool) -> tuple[bool, int,
         zip(*requests, strict=True) if requests else ((), (), (), ())
     )
     return any(has_resources), sum(pods), sum(with_resources), sum(others)
-
-
-def _has_containers(value: Values) -> bool:
-    containers = value.get("containers")
-    return isinstance(containers, list) and any(
-        isinstance(container, dict) and not _CONTAINER.isdisjoint(container) for container in containers
-    )
 
 
 def ready_replicas(value: Values) -> int:

@@ -134,7 +134,11 @@ def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> N
         selector, template = LabelSelector(match_labels=obj.spec.selector or {}), obj.spec.template
         _create_replicas(control, obj, selector, template or PodTemplateSpec(), {})
     elif isinstance(obj, StatefulSet):
-        _create_ordinals(control, obj)
+        # those that are created before another pod is bound or deleted
+        pods = by_ordinal(obj, [*control.owned(obj), *control.adopt(obj, obj.spec.selector)])
+        revisions = current_and_update(control, obj)
+        create_claims(control, obj, [ordinal for ordinal in ordinals(obj) if ordinal in pods])
+        create_ordinals(control, obj, missing_ordinals(obj, pods, is_healthy), revisions)
     elif isinstance(obj, DaemonSet):
         _create_daemons(control, obj, nodes)
     elif isinstance(obj, Job):
@@ -215,14 +219,6 @@ def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision
             if mark and mark_of(obj, revision) == mark:
                 latest = replace(revision, data=latest.data, revision=latest.revision)
     return control.write_revision(obj, latest) if is_changed else latest
-
-
-def _create_ordinals(control: PodControl, obj: StatefulSet) -> None:
-    """Create the pods that a StatefulSet creates before another pod is bound or deleted."""
-    pods = by_ordinal(obj, [*control.owned(obj), *control.adopt(obj, obj.spec.selector)])
-    revisions = current_and_update(control, obj)
-    create_claims(control, obj, [ordinal for ordinal in ordinals(obj) if ordinal in pods])
-    create_ordinals(control, obj, missing_ordinals(obj, pods, is_healthy), revisions)
 
 
 def create_ordinals(

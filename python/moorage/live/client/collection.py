@@ -92,7 +92,9 @@ class Discovery:
         """
         wanted = struct().api_version
         for api_version in self._versions(wanted):
-            if "/" not in wanted or self._serves(api_version, plural(struct)):
+            if "/" not in wanted or any(
+                served.name == plural(struct) for served in self._ask(f"/apis/{api_version}").resources
+            ):
                 endpoint = Endpoint(api_version, plural(struct), is_namespaced(struct), api_version != wanted)
                 self._endpoints[struct] = endpoint
                 return endpoint
@@ -105,9 +107,6 @@ class Discovery:
         for served in self._ask(f"/apis/{group}").versions:
             if f"{group}/{served.version}" != wanted:
                 yield f"{group}/{served.version}"
-
-    def _serves(self, api_version: str, resource: str) -> bool:
-        return any(served.name == resource for served in self._ask(f"/apis/{api_version}").resources)
 
     def _ask(self, path: str) -> _DiscoveryAnswer:
         """Return what the server says of a group or a version; nothing of one that it does not serve."""

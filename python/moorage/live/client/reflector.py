@@ -254,7 +254,7 @@ class Reflector(Generic[T]):
                 self._watch(collection)
             except (UnreachableError, TooManyRequestsError) as failure:
                 error = failure
-            if self._has_lasted():
+            if self._opened_at is not None and self._connection.clock() - self._opened_at >= SHORT:
                 self._can_be_read()
                 self._opened_at = None
             elif error is None:  # the server may not know the version
@@ -276,10 +276,6 @@ class Reflector(Generic[T]):
                     self._version = event.resource_version
                     self._add(event)
                 self._can_be_read()
-
-    def _has_lasted(self) -> bool:
-        """Whether the stream that has ended was no failure."""
-        return self._opened_at is not None and self._connection.clock() - self._opened_at >= SHORT
 
     def _hear(self) -> None:
         self.heard = self._connection.clock()

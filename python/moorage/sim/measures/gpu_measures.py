@@ -92,7 +92,11 @@ class _Shares:
 
     def __init__(self, history: History, typical: list[tuple[int, int, int, tuple[str, ...], float]]) -> None:
         self._history, self._shares = history, GpuShares(typical)
-        self._chosen = _allocations(history)
+        self._chosen: dict[str, Allocation] = {}  # of the plugins of all profiles, by the UID of the pod
+        for engine in history.scheduler.engines.values():
+            for plugin in engine.profile.plugins:
+                if isinstance(plugin, GpuShare):
+                    self._chosen |= plugin.allocations
         self._cpu, self._milli = history.requests("cpu").tolist(), history.requests(RESOURCE).tolist()
         self._pods: dict[int, dict[int, tuple[int, ...]]] = {}  # GPUs of the pods on each node
         self._nodes: dict[int, Node] = {}
@@ -170,13 +174,3 @@ class _Shares:
             gpus = self._set(node)
             free = sum(self._shares.free(node))
             yield time, node, gpus * WHOLE, free, *self._shares.fragment_classes(node)
-
-
-def _allocations(history: History) -> dict[str, Allocation]:
-    """Return what the plugins GpuShare of all profiles have chosen, by the UID of the pod."""
-    out: dict[str, Allocation] = {}
-    for engine in history.scheduler.engines.values():
-        for plugin in engine.profile.plugins:
-            if isinstance(plugin, GpuShare):
-                out |= plugin.allocations
-    return out

@@ -184,7 +184,12 @@ class Replayer(Policy):
             if now == math.inf or now > until:
                 return
             clock.set(now)
-            self._happen(due == now)
+            if due != now:
+                self.try_again()
+            elif self._idle and self.cursor.is_direct:
+                self._take_directly()
+            else:
+                self._take()
             if autoscaler is not None and autoscaler.next_time() <= now:
                 autoscaler.act()
             if boundary is not None and due == now and cursor.is_at_boundary():
@@ -207,15 +212,6 @@ class Replayer(Policy):
         )
 
     # ---- the loop ------------------------------------------------------------------------------------------
-
-    def _happen(self, is_due: bool) -> None:
-        """Do what happens now, and try pods; `is_due` tells whether the next events of the cursor happen."""
-        if not is_due:
-            self.try_again()
-        elif self._idle and self.cursor.is_direct:
-            self._take_directly()
-        else:
-            self._take()
 
     def _nothing_waits(self) -> bool:
         """Whether nothing happens before the next event."""
@@ -450,7 +446,12 @@ class Replayer(Policy):
             elif verb is Verb.DELETE:
                 self._delete(subject)
             elif verb is Verb.PATCH:
-                self._patch(subject, argument)
+                if "status" in argument:
+                    raise InputError("a patch does not change the status", path="status")
+                obj: Object = object_named(self.store, subject)
+                FieldValidation("strict").check(argument, obj.kind, obj.api_version, "", ObjectMeta())
+                with self.store.all_or_nothing():
+                    validate(self.store.patch(type(obj), obj.name, obj.namespace, argument))
             elif verb is Verb.MEASURE:
                 self.recorder.measures.append((event.time, subject))
             else:
@@ -465,15 +466,6 @@ class Replayer(Policy):
             with located(ApiError, path=f"nodes that join at {self.clock.now:g} s"):
                 self.store.create_many(nodes)
             self.scheduler.sync()
-
-    def _patch(self, subject: str, patch: dict[str, Any]) -> None:
-        """Change an object by a merge patch; the fields are checked as those of a file."""
-        if "status" in patch:
-            raise InputError("a patch does not change the status", path="status")
-        obj: Object = object_named(self.store, subject)
-        FieldValidation("strict").check(patch, obj.kind, obj.api_version, "", ObjectMeta())
-        with self.store.all_or_nothing():
-            validate(self.store.patch(type(obj), obj.name, obj.namespace, patch))
 
     def _change(self, verb: Verb, subject: str, argument: Any) -> None:
         """Make a change by the scheduler's method."""

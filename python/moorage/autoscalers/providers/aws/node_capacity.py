@@ -161,7 +161,13 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
 
     def overhead(self) -> tuple[Amounts, Amounts, Amounts]:
         """Return what the kubelet keeps, the system, and the threshold of evictions."""
-        return self._kube_reserved(), self._reserved("system_reserved"), self._eviction_threshold()
+        # of percentages 100 means none
+        storage = self._storage.value()
+        usual = {**AWS.eviction, "ephemeral-storage": _quantity(str(ceil(float(storage) / 100 * 10)))}
+        own = self.node_class.spec.kubelet.evicted(
+            self._memory, storage, lambda capacity, percent: capacity / 100 * (percent % 100)
+        )
+        return self._kube_reserved(), self._reserved("system_reserved"), usual | own
 
     def _kube_reserved(self) -> Amounts:
         pods = self._pods(self._most_pods)
@@ -192,11 +198,3 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
                 if amount is not None:
                     amounts[resource] = _quantity(amount)
         return amounts
-
-    def _eviction_threshold(self) -> Amounts:
-        """Of percentages 100 means none."""
-        storage = self._storage.value()
-        usual = {**AWS.eviction, "ephemeral-storage": _quantity(str(ceil(float(storage) / 100 * 10)))}
-        return usual | self.node_class.spec.kubelet.evicted(
-            self._memory, storage, lambda capacity, percent: capacity / 100 * (percent % 100)
-        )

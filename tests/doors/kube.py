@@ -236,3 +236,7 @@ from moorage.kube.workloads.stateful_pods import ephemeral_claims as ephemeral_c
 
 # Two names of the room are the same.
 __all__ = ["apply_strategic_merge", "go_texts_parse_duration"]
+
+# The steps of strategies, by themselves.
+from moorage.kube.workloads.rollout_steps import canary_counts as canary_counts
+from moorage.kube.workloads.rollout_steps import steps_text as steps_text

@@ -436,6 +436,7 @@ class RolloutSpec(ReplicaSetSpec, frozen=True):
     """Spec of a Rollout; with `workload_ref` its template is elsewhere."""
 
     workload_ref: dict[str, Any] | None = None
+    strategy: dict[str, Any] | None = None
 
 
 class Rollout(Object, frozen=True):
@@ -475,11 +476,18 @@ class CloneSetStatus(WorkloadStatus, frozen=True):
     update_revision: str = ""
 
 
+class CloneSetSpec(ReplicaSetSpec, frozen=True):
+    """Spec of a CloneSet."""
+
+    update_strategy: dict[str, Any] | None = None
+
+
 class CloneSet(ReplicaSet, frozen=True):
     """A CloneSet of OpenKruise, which controls its pods as a ReplicaSet does."""
 
     kind: str = "CloneSet"
     api_version: str = "apps.kruise.io/v1alpha1"
+    spec: CloneSetSpec = CloneSetSpec()
     status: CloneSetStatus = CloneSetStatus()
 
 

@@ -31,6 +31,7 @@ from ..model.workload import (
     StatefulSetSpec,
 )
 from .ownership import HASH_LABEL, controller_reference, refers_to, template_hash
+from .rollout_steps import steps_text
 
 REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -370,8 +371,9 @@ def is_simulated(obj: Object) -> bool:
 
 
 def changed_template(obj: Object) -> str:
-    """Return the text that a changed template is not rolled out."""
-    return f"the changed template of {obj.kind} {obj.name} is not rolled out: its strategy is not simulated"
+    """Return the text that a changed template is not rolled out, with the pods that its steps would have."""
+    text = f"the changed template of {obj.kind} {obj.name} is not rolled out: its strategy is not simulated"
+    return "; ".join(filter(None, (text, steps_text(obj))))
 
 
 def is_child(obj: Parent, child: Object) -> bool:

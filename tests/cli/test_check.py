@@ -59,11 +59,16 @@ def test_what_is_left_out_stands_in_json(capsys: pytest.CaptureFixture[str]) -> 
     assert any("CronJob shop/nightly" in text for text in document["warnings"])
 
 
-def why(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """The command that a failed check names; it is run, and explains why a pod has no node."""
+def named_by(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The command that a failed check names."""
     assert main(["check", *words]) == 1
     (command,) = re.findall(r"why: `?(moorage [^`\"\n]*)", capsys.readouterr().out)
-    unescaped = html.unescape(command)
+    return html.unescape(command)
+
+
+def why(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The same; it is run, and explains why a pod has no node."""
+    unescaped = named_by(*words, capsys=capsys)
     assert main(shlex.split(unescaped)[1:]) == 1
     assert "nodes are available" in capsys.readouterr().out
     return unescaped
@@ -71,7 +76,7 @@ def why(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("form", ["table", "wide", "markdown", "github", "junit"])
 def test_a_failure_names_the_command_that_says_why(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    named = why(*RELEASE, "--new-only", "-o", form, capsys=capsys)
+    named = named_by(*RELEASE, "--new-only", "-o", form, capsys=capsys)
     assert named == f"moorage explain deployment/shop/web {' '.join(RELEASE)}"
 
 

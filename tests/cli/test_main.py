@@ -80,17 +80,33 @@ def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Pat
     assert done.stderr.splitlines()[-1] == ""
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "serve twin", "serve extender", "plan nodes"])
-def test_a_help_loads_few_modules(command: str) -> None:
+HELPS = [*COMMANDS, "serve twin", "serve extender", "plan nodes"]
+LOADED = f"""
+import os, sys
+from moorage.cli import main
+for command in {HELPS!r}:
+    if child := os.fork():
+        os.waitpid(child, 0)
+        continue
+    main([*command.split(), "--help"])
+    heavy = {{"msgspec", "numpy", "yaml", "ssl", "asyncio", "httpx2", "prometheus_client"}}
+    names = [name for name in sys.modules if name.startswith("moorage.")]
+    print(command, len(names), *(heavy & sys.modules.keys()), sep="\\t", file=sys.stderr, flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, list[str]]:
+    """How many modules each help loads, and which heavy ones; each is asked for in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    return {command: rest for command, *rest in (line.split("\t") for line in done.stderr.splitlines())}
+
+
+@pytest.mark.parametrize("command", HELPS)
+def test_a_help_loads_few_modules(command: str, loaded: dict[str, list[str]]) -> None:
     """What the options need, and nothing that the command does."""
-    code = (
-        f"import sys; from moorage.cli import main; main({[*command.split(), '--help']}); "
-        "heavy = {'msgspec', 'numpy', 'yaml', 'ssl', 'asyncio', 'httpx2', 'prometheus_client'}; "
-        "names = [name for name in sys.modules if name.startswith('moorage.')]; "
-        "print(len(names), *(heavy & sys.modules.keys()), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    few, *heavy = done.stderr.split()
+    few, *heavy = loaded[command]
     assert (int(few) <= 26, heavy) == (True, [])
 
 

@@ -9,12 +9,12 @@ from tests.controllers.workloads.make import job, machine, replicas
 from tests.core.make import pinned
 from tests.doors.cluster import finer_constraints, term_constraints
 from tests.doors.engine import schedule_one
-from tests.make import ZONE, Json, make, node, pod, port
+from tests.make import ZONE, Json, make, node, pod, port, scheduler
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.answers.explain import Explanation
-from moorage.kube import Affinity, Cluster, Node, Pod, PodAffinity, Taint, Toleration, build_cluster
+from moorage.kube import Affinity, Pod, PodAffinity, Taint, Toleration, build_cluster
 from moorage.store import NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -23,10 +23,6 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 def needs(seen: Explanation, node_name: str) -> list[str]:
     return [fact.text for fact in seen.node(node_name).evidence if fact.is_need]
-
-
-def scheduler(*nodes: Node, pods: list[Pod] | None = None) -> Scheduler:
-    return Scheduler(Cluster(nodes=list(nodes), pods=pods or []))
 
 
 def texts(one: Scheduler, asked: Pod) -> list[tuple[str, int]]:
@@ -40,7 +36,7 @@ def test_all_that_a_node_lacks() -> None:
     one = scheduler(
         node("a", cpu=1, labels={"disk": "hdd"}, taints=[SPOT], unschedulable=True, pods="1"),
         node("b", labels={"disk": "ssd", "rack": "r1"}),
-        pods=[pod("web", on="a", requests={"memory": "8000Mi"}, ports=[port(80), port(81, "10.0.0.1")])],
+        [pod("web", on="a", requests={"memory": "8000Mi"}, ports=[port(80), port(81, "10.0.0.1")])],
     )
     asked = pod(
         "p",
@@ -150,7 +146,7 @@ def test_a_rejection_by_pre_filter_is_every_nodes() -> None:
 
 def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
     big = pod("big", on="a", requests={"cpu": 4}, ports=[port(80)])
-    one = scheduler(node("a"), node("b"), pods=[big, pod("other", on="b", requests={"cpu": 1})])
+    one = scheduler(node("a"), node("b"), [big, pod("other", on="b", requests={"cpu": 1})])
     for asked in (big, "default/big"):
         seen = one.ask.explain(asked)
         assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
@@ -217,7 +213,7 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
 def test_too_many_pods_ask_for_another_node() -> None:
     held = [pod("b0", on="small"), pod("b1", on="large")]
     small = node("small", cpu=2, pods="1", labels={"kubernetes.io/hostname": "small", "x": "y"})
-    one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
+    one = scheduler(node("large", cpu=8, pods="1"), small, held)
     (change,) = one.ask.explain(pod("p", requests={"cpu": 1})).changes
     assert (change.kind, change.values["like"], change.feasible_nodes) == ("add-node", "small", 1)
     new = change.edits[0].change(None)
@@ -237,7 +233,7 @@ def test_a_node_can_join_the_domain_that_it_lacks() -> None:
     labels = {"app": "web"}
     spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}
     held = [pod("web", on="a", labels=labels)]
-    one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), pods=held)
+    one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), held)
     asked = pod("p", labels=labels, topologySpreadConstraints=[spread | WEB])
     assert [change.text for change in one.ask.explain(asked).changes] == [
         "drop topology-spread rack (maxSkew 1)",
@@ -272,7 +268,7 @@ def test_the_largest_domains_are_tried_and_of_equal_ones_the_first_by_name() -> 
     racks = [node(f"n{at}", labels={"rack": f"r{at}"}, pods="1") for at in (5, 1, 2, 3, 4)]
     web = [pod(f"web{at}", on=f"n{at}", labels={"app": "web"}) for at in (4, 5)]
     asked = pod("p", requests={"cpu": 1}, affinity=near("rack"))
-    changes = scheduler(*racks, node("free"), pods=web).ask.explain(asked).changes
+    changes = scheduler(*racks, node("free"), web).ask.explain(asked).changes
     assert [one.text for one in changes if one.kind == "add-label"] == ["label node free with rack=r4"]
 
 
@@ -281,15 +277,13 @@ def test_so_many_kinds_of_new_nodes_are_tried(kinds: int, is_found: bool) -> Non
     small = [node(f"n{at}", cpu=2, taints=[Taint(key=f"k{at}", effect="NoSchedule")]) for at in range(kinds)]
     full = pod("full", on="large", requests={"cpu": 4})
     changes = (
-        scheduler(*small, node("large", cpu=4), pods=[full])
-        .ask.explain(pod("p", requests={"cpu": 2}))
-        .changes
+        scheduler(*small, node("large", cpu=4), [full]).ask.explain(pod("p", requests={"cpu": 2})).changes
     )
     assert ("add-node" in [one.kind for one in changes]) == is_found
 
 
 def test_a_host_port_can_be_dropped() -> None:
-    one = scheduler(node("a"), pods=[pod("web", on="a", ports=[port(80)])])
+    one = scheduler(node("a"), [pod("web", on="a", ports=[port(80)])])
     asked = pod("p", ports=[port(80), port(443)])
     (_, drop) = one.ask.explain(asked).changes
     assert drop.text == "drop host-port 80/TCP"
@@ -347,7 +341,7 @@ def test_an_explanation_changes_no_later_decision() -> None:
         pods = [pod(f"p{at}", requests={"cpu": 1}) for at in range(6)]
         pods += [pod("held", on="n1", requests={"cpu": 1}), pod("big", requests={"cpu": 9})]
         nodes = [node(f"n{at}", zone=f"z{at % 2}", taints=[SPOT] * (at == 3)) for at in range(4)]
-        return scheduler(*nodes, pods=pods)
+        return scheduler(*nodes, pods)
 
     untouched, asked = world(), world()
     for name in ("big", "p0", "held"):
@@ -405,6 +399,6 @@ def test_a_workload_that_is_not_there_is_told_with_those_like_it() -> None:
 def test_dry_runs_of_preemption_end_with_enough_candidates() -> None:
     nodes = [node(f"n{at}", cpu=1) for at in range(150)]
     victims = [pod(f"v{at}", on=f"n{at}", requests={"cpu": 1}) for at in range(150)]
-    found = scheduler(*nodes, pods=victims).ask.explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
+    found = scheduler(*nodes, victims).ask.explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
     assert found is not None
     assert len(found.dry_run.candidates) == 100

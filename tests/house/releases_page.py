@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
-
-from msgspec.structs import fields
 
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 from tests.doors.kube import described

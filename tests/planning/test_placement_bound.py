@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.kube import (
     Affinity,
-    Cluster,
     LabelSelector,
     Node,
     Pod,
@@ -28,11 +26,7 @@ from moorage.kube import (
     TopologySpreadConstraint,
 )
 from tests.core.make import pinned
-from tests.make import ZONE, node, pod, port
-
-
-def scheduler(nodes: Any, pods: Any = (), **settings: Any) -> Scheduler:
-    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods)), **settings)
+from tests.make import ZONE, node, pod, port, scheduler
 
 
 @st.composite

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import permutations
 
 import pytest
-from msgspec.structs import fields
 from tests.doors.kube import described, differing, switched
 from tests.house.source import ROOT
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import schedule_one
-from tests.make import node, pod
+from tests.make import node, pod, scheduler
 from tests.scheduler.make import searched
 
 from moorage import Scheduler, default_profile
@@ -17,7 +17,6 @@ from moorage.errors import InputError
 from moorage.kube import (
     Affinity,
     Cluster,
-    Node,
     Pod,
     PodAffinity,
     PodSchedulingGate,
@@ -27,12 +26,6 @@ from moorage.kube import (
 )
 
 GPU = "example.com/gpu"
-
-
-def scheduler(
-    nodes: list[Node], pods: list[Pod], others: list[Any] | None = None, **settings: Any
-) -> Scheduler:
-    return Scheduler(Cluster(nodes=nodes, pods=pods, others=others or []), **settings)
 
 
 def created(one: Pod, at: str) -> Pod:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.doors.engine import schedule_one
-from tests.make import node, pod
+from tests.make import node, pod, scheduler
 
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
@@ -25,10 +23,6 @@ from moorage.kube import (
     PreferredSchedulingTerm,
     Taint,
 )
-
-
-def scheduler(*nodes: Node, **settings: Any) -> Scheduler:
-    return Scheduler(Cluster(nodes=list(nodes)), **settings)
 
 
 def named(*terms: tuple[str, ...]) -> Affinity:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import pinned
 from tests.doors.engine import Placing, cycle, schedule_one, schedule_pod
-from tests.make import node, pod
+from tests.make import node, pod, scheduler
 from tests.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 
@@ -36,16 +36,12 @@ def nominated(name: str, to: str, **spec: Any) -> Pod:
     return replace(pod(name, **({"priority": 5} | spec)), status=PodStatus(nominated_node_name=to))
 
 
-def scheduler(*pods: Pod, **settings: Any) -> Scheduler:
-    return Scheduler(Cluster(nodes=NODES, pods=list(pods)), **settings)
-
-
 def fits(one: Scheduler, **spec: Any) -> list[str]:
     return one.examine(pod("p", **({"priority": 5} | spec))).feasible
 
 
 def test_a_nomination_ends_with_the_pod_or_its_binding() -> None:
-    one = scheduler(nominated("n", "a", requests={"cpu": 3}), nominated("m", "b", requests={"cpu": 3}))
+    one = scheduler(NODES, nominated("n", "a", requests={"cpu": 3}), nominated("m", "b", requests={"cpu": 3}))
     assert fits(one, requests={"cpu": 2}) == []
     one.client.delete("Pod", "n", "default")
     one.client.bind(one.client.get(Pod, "m", "default"), "a")
@@ -55,7 +51,7 @@ def test_a_nomination_ends_with_the_pod_or_its_binding() -> None:
 
 def test_a_nomination_follows_the_status() -> None:
     waiting = nominated("n", "a", requests={"cpu": 3})
-    one = scheduler(waiting)
+    one = scheduler(NODES, waiting)
     stored = one.client.get(Pod, "n", "default")
     one.client.update(replace(stored, status=PodStatus(nominated_node_name="b")))
     one.sync()
@@ -65,14 +61,14 @@ def test_a_nomination_follows_the_status() -> None:
 def test_an_empty_selector_counts_nominated_pods_alone() -> None:
     spread = TopologySpreadConstraint(1, HOST, "DoNotSchedule", LabelSelector())
     there = [pod(f"t{at}", on="a") for at in range(3)]
-    assert fits(scheduler(*there), topology_spread_constraints=(spread,)) == ["a", "b"]
-    one = scheduler(nominated("n", "a"))
+    assert fits(scheduler(NODES, *there), topology_spread_constraints=(spread,)) == ["a", "b"]
+    one = scheduler(NODES, nominated("n", "a"))
     assert fits(one, topology_spread_constraints=(spread,)) == ["b"]
     assert fits(one, topology_spread_constraints=(spread,)) == ["b"], "nothing of it stays"
 
 
 def test_looking_changes_nothing() -> None:
-    one = scheduler(nominated("n", "a", ports=[host_port(80)], labels={"app": "x"}))
+    one = scheduler(NODES, nominated("n", "a", ports=[host_port(80)], labels={"app": "x"}))
     one.examine(pod("p", ports=[host_port(80)], labels={"app": "x"}))
     state = one.cache.state
     before = dump(state)
@@ -81,7 +77,7 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
-    one = scheduler()
+    one = scheduler(NODES)
     waiting = nominated("n", "a", requests={"cpu": 2})
     schedule_one(one.context, waiting)
     one.handle.nominator.is_current = lambda pod: True
@@ -91,7 +87,7 @@ def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
 
 
 def test_an_explanation_names_the_filter_that_nominated_pods_fail() -> None:
-    one = scheduler(nominated("n", "a", requests={"cpu": 4}))
+    one = scheduler(NODES, nominated("n", "a", requests={"cpu": 4}))
     explanation = one.ask.explain(pod("p", priority=0, requests={"cpu": 1}))
     (group,) = explanation.groups
     assert ([status.reasons for status in group.verdicts], group.nodes) == ([("Insufficient cpu",)], ["a"])
@@ -102,7 +98,7 @@ def test_an_explanation_names_the_filter_that_nominated_pods_fail() -> None:
 
 def test_a_nominated_node_that_does_not_fit_counts_as_looked_at() -> None:
     """Here the search does not come to it by itself: it is out of the nodes that PreFilter names."""
-    one = scheduler(pod("t", on="b", requests={"cpu": 4}), pod("u", on="a", requests={"cpu": 4}))
+    one = scheduler(NODES, pod("t", on="b", requests={"cpu": 4}), pod("u", on="a", requests={"cpu": 4}))
     waiting = nominated("n", "b", requests={"cpu": 2}, affinity=pinned("a"))
     decision = schedule_one(one.context, waiting)
     assert (decision.node, decision.start, decision.next, decision.evaluated) == (None, 0, 0, 2)
@@ -113,7 +109,7 @@ def test_a_nominated_node_that_does_not_fit_counts_as_looked_at() -> None:
 def test_nodes_out_of_reach_name_the_plugin_that_rejected_the_nominated_node_too() -> None:
     """Upstream keeps one set of plugins for both."""
     full = pod("t", on="a", requests={"cpu": 4})
-    one = scheduler(full, node("c", unschedulable=True), node("d"))
+    one = scheduler(NODES, full, node("c", unschedulable=True), node("d"))
     waiting = nominated("n", "c", requests={"cpu": 2}, affinity=pinned("a"))
     left_out = "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable]"
     assert schedule_one(one.context, waiting).fit_error == (
@@ -140,7 +136,7 @@ def cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_pods_that_fit_where_they_are_nominated_need_no_cycle(cycles: list[str]) -> None:
     pods = [nominated("n", "b", requests={"cpu": 3}), pod("p", requests={"cpu": 2})]
     pods += [nominated("m", "a", requests={"cpu": 1}), nominated("o", "gone", requests={"cpu": 1})]
-    one = scheduler(*pods)
+    one = scheduler(NODES, *pods)
     assert one.run().placements == {"default/n": "b", "default/m": "a", "default/o": "a", "default/p": "a"}
     assert (cycles, one.handle.nominator.nodes) == (["o"], {})
     assert one.cache.state.get_pod(pods[0]).spec.node_name == "b"
@@ -148,20 +144,20 @@ def test_pods_that_fit_where_they_are_nominated_need_no_cycle(cycles: list[str])
 
 @pytest.mark.parametrize("on", ["a", "b"])
 def test_a_node_that_rejects_its_pod_is_left_to_a_cycle(on: str, cycles: list[str]) -> None:
-    one = scheduler(pod("t", on=on, requests={"cpu": 3}), nominated("n", "b", requests={"cpu": 2}))
+    one = scheduler(NODES, pod("t", on=on, requests={"cpu": 3}), nominated("n", "b", requests={"cpu": 2}))
     assert one.run().placements == {"default/n": "a" if on == "b" else "b"}
     assert cycles == (["n"] if on == "b" else [])
 
 
 def test_pods_that_share_a_nominated_node_have_a_cycle(cycles: list[str]) -> None:
-    one = scheduler(*(nominated(name, "b", requests={"cpu": 2}) for name in "nm"))
+    one = scheduler(NODES, *(nominated(name, "b", requests={"cpu": 2}) for name in "nm"))
     assert one.run().placements == {"default/n": "b", "default/m": "b"}
     assert cycles == ["n"]
 
 
 def test_a_transaction_takes_nominations_back(cycles: list[str]) -> None:
     waiting = nominated("n", "b")
-    one = scheduler(waiting)
+    one = scheduler(NODES, waiting)
     with one.transaction():
         assert one.run().placements == {"default/n": "b"}
     assert (cycles, one.handle.nominator.nodes) == ([], {waiting.metadata.uid: "b"})
@@ -181,7 +177,7 @@ def test_together_is_one_by_one(asked: list[tuple[int, str, int]], bound: list[t
             nominated(f"n{at}", to, requests={"cpu": n}, priority=priority)
             for at, (n, to, priority) in enumerate(asked)
         ]
-        one = scheduler(*pods)
+        one = scheduler(NODES, *pods)
         with pytest.MonkeyPatch.context() as patch:
             if not together:
                 patch.setattr(Placing, "_place_nominated", lambda self, first, end: first)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import schedule_one
-from tests.make import container, node, pod, port
+from tests.make import container, node, pod, port, scheduler
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler
@@ -27,17 +27,13 @@ from moorage.kube import (
 NODES = [node(name, labels={"name": name}, cpu=cpu) for name, cpu in zip("abcd", (4, 3, 2, 1), strict=True)]
 
 
-def scheduler(*pods: Pod, **settings: Any) -> Scheduler:
-    return Scheduler(Cluster(nodes=NODES, pods=list(pods)), **settings)
-
-
 def equal(n: int, prefix: str = "p", **spec: Any) -> list[Pod]:
     return [pod(f"{prefix}{at}", **spec) for at in range(n)]
 
 
 def compared(pods: list[Pod], *there: Pod, **settings: Any) -> Scheduler:
     """Schedule pods at once; what comes of it is that of single cycles."""
-    batch, alone = scheduler(*there, **settings), scheduler(*there, **settings)
+    batch, alone = scheduler(NODES, *there, **settings), scheduler(NODES, *there, **settings)
     result = batch.schedule_pods(pods)
     decisions = [schedule_one(alone.context, each) for each in pods]
     rows = [-1 if d.node is None else alone.table.find_row(d.node) for d in decisions]
@@ -56,7 +52,7 @@ def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
     affinity = Affinity(node_affinity=NodeAffinity(required=required))
     coming = equal(6, affinity=affinity, requests={"cpu": 9}, ports=[port(80)])
     compared([*coming, pod("last", requests={"cpu": 1})])
-    in_calls, alone = scheduler(), scheduler()
+    in_calls, alone = scheduler(NODES), scheduler(NODES)
     for pods in (coming[:1], coming[1:2], coming[2:4], coming[4:]):
         in_calls.schedule_pods(pods)
         assert in_calls.placer.decider.start == [schedule_one(alone.context, one).next for one in pods][-1]
@@ -75,7 +71,7 @@ def test_a_failure_is_told_as_things_were() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_pod_comes_once(known: bool) -> None:
-    one = scheduler(*([pod("p1", on="a")] if known else []))
+    one = scheduler(NODES, *([pod("p1", on="a")] if known else []))
     pods = equal(2) if known else [*equal(2), pod("p1")]
     with pytest.raises(CacheError, match="pod default/p1 is in the cache, so can't be assumed"):
         one.schedule_pods(pods)
@@ -121,7 +117,7 @@ def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() 
 
 def test_a_pod_that_was_placed_is_nominated_no_more() -> None:
     waiting = replace(pod("n"), status=PodStatus(nominated_node_name="b"))
-    one = scheduler(waiting)
+    one = scheduler(NODES, waiting)
     assert one.handle.nominator
     assert one.schedule_pods([waiting]).rows.tolist() == [one.table.find_row("b")]
     assert not one.handle.nominator

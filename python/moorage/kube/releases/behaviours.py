@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from inspect import cleandoc
 from itertools import combinations
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
 
 from .feature_gates import OF_THE_SCHEDULER, Effect, FeatureGates, gates_of
 from .release import Release

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
@@ -46,7 +44,8 @@ ADMISSION_PLUGINS = (
 """The admission plugins of kube-apiserver v1.34 to v1.38, by the names that its options take."""
 
 
-class Release(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Release:
     """A release of kube-scheduler.
 
     The docstring of each behaviour is its row in docs/releases.md. The defaults are the first release.

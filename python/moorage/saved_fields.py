@@ -22,10 +22,10 @@ class SavedFields:
     fields : tuple of str
         Their names; ``a.b`` is a field of what the field ``a`` holds. A field that is such an object saves
         and restores itself; a list, a map or whatever else has a method `copy` is copied, and what it holds
-        stays the same.
+        stays the same. A part of the compiled core that also has a method `restore` takes the state of a
+        copy, and stays the same.
     maps : tuple of str
-        The fields that are maps of such objects, which also save and restore themselves. A class that has
-        some makes those of a fork by a `copy_from` of its own.
+        The fields that are maps of such objects, which also save and restore themselves.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -46,7 +46,7 @@ class SavedFields:
         values, maps = saved
         with self._lock:
             for name, value in zip(self.fields, values, strict=True):
-                _put(self, name, _given_back(value))
+                _put(self, name, _given_back(value, attrgetter(name)(self)))
             for name, parts in zip(self.maps, maps, strict=True):
                 setattr(self, name, {key: _given_back(part) for key, part in parts.items()})
             self._restored()
@@ -54,16 +54,22 @@ class SavedFields:
     def copy_from(self, other: Self) -> None:
         """Take the state of another one, of whose store this one's is a clone."""
         with other._lock, self._lock:
+            for name in self.maps:
+                parts = getattr(other, name).items()
+                setattr(self, name, {key: self._taken_over(name, part, None) for key, part in parts})
             for name in self.fields:
                 theirs, mine = attrgetter(name)(other), attrgetter(name)(self)
-                if isinstance(theirs, SavedFields):
-                    mine = self._made(name) if mine is None else mine
-                    mine.copy_from(theirs)
-                _put(self, name, mine if isinstance(theirs, SavedFields) else _copied(theirs))
+                is_part = isinstance(theirs, SavedFields)
+                _put(self, name, self._taken_over(name, theirs, mine) if is_part else _copied(theirs))
             self._restored()
 
-    def _made(self, name: str) -> SavedFields:
-        """Make the part of a field that is None, as `copy_from` finds one there."""
+    def _taken_over(self, name: str, theirs: SavedFields, mine: SavedFields | None) -> SavedFields:
+        mine = self._made(name, theirs) if mine is None else mine
+        mine.copy_from(theirs)
+        return mine
+
+    def _made(self, name: str, like: Any) -> SavedFields:
+        """Make the part of a field that is None, or one of a map, as `copy_from` has found one there."""
         raise NotImplementedError(name)
 
     def _restored(self) -> None:
@@ -79,10 +85,13 @@ def _saved(value: object) -> object:
     return _SavedPart(value, value.save()) if isinstance(value, SavedFields) else _copied(value)
 
 
-def _given_back(saved: object) -> object:
+def _given_back(saved: object, held: Any = None) -> object:
     if isinstance(saved, _SavedPart):
         saved.part.undo(saved.state)
         return saved.part
+    if hasattr(saved, "restore"):
+        held.restore(saved)
+        return held
     return _copied(saved)
 
 

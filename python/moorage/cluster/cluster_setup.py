@@ -138,7 +138,7 @@ class SimulatedController(SavedFields):
     is_instant, can_wait = True, True
     fields = ("_time.now", "_ahead", "_claims")
 
-    def _made(self, name: str) -> SavedFields:
+    def _made(self, name: str, like: object) -> SavedFields:
         """Make the controllers of a fork."""
         return self._made_claims()
 

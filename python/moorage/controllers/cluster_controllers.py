@@ -268,7 +268,7 @@ class ClusterControllers(SavedFields):
         *("budgets", "claims", "jobs", "kubelets", "attachments", "queues"),
     )
 
-    def _made(self, name: str) -> SavedFields:
+    def _made(self, name: str, like: object) -> SavedFields:
         """Make Kueue for a fork."""
         return self._queues()
 

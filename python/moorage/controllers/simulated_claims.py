@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.kube.model.node import Node
@@ -51,14 +52,10 @@ class SimulatedClaims(SavedFields):
         self._controller: PersistentVolumeController | None = None
         self._plugins: dict[str, InMemoryProvisioner] = {}
 
-    def copy_from(self, other: SimulatedClaims) -> None:
-        """Take the state of those of another store, of which this one's is a clone."""
-        for name, plugin in other._plugins.items():
-            self._plugins[name] = self._new_plugin(name)
-            self._plugins[name].copy_from(plugin)
-        if other._controller is not None:
-            controller = self._make_controller(other._provisioners)
-            controller.copy_from(other._controller)
+    def _made(self, name: str, like: Any) -> SavedFields:
+        """Make the controller of a fork, whose plugins have been made, or one of these."""
+        is_plugin = name == "_plugins"
+        return self._new_plugin(like.name) if is_plugin else self._make_controller(self._provisioners)
 
     def work(self) -> None:
         """Run the controllers, and process their events."""

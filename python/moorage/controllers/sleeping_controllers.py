@@ -123,7 +123,7 @@ class SleepingControllers(SavedFields):
 
     fields = ("_has_started", "_has_namespaces", "_awake")  # informers forget the indexes of what goes
 
-    def _made(self, name: str) -> SavedFields:
+    def _made(self, name: str, like: object) -> SavedFields:
         """Make the controllers of a fork."""
         return self.wake()
 

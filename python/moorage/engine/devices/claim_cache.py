@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Self, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from moorage._core.devices.claims_of_pods import (
     ClaimError,
@@ -56,6 +56,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     counts_shares : bool
         See `ObservedClaims`.
     """
+
+    fields = (*AssumeCache.fields, "_in_flight", "_observed")
 
     def __init__(self, informer: Informer[ResourceClaim] | None, counts_shares: bool) -> None:
         self._in_flight: dict[str, AllocationInFlight] = {}  # by UID of the claim
@@ -196,21 +198,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             return []
         claims = map(self.find, keys)
         return [claim for claim in claims if claim is not None]
-
-    # ---- transactions --------------------------------------------------------------------------------------
-
-    def save(self) -> object:
-        return super().save(), self._in_flight.copy(), self._observed.copy()
-
-    def undo(self, saved: object) -> None:
-        states, in_flight, observed = cast("tuple[object, Mapping[str, Any], ObservedClaims]", saved)
-        super().undo(states)
-        self._in_flight = dict(in_flight)
-        self._observed.restore(observed)
-
-    def copy_from(self, other: Self) -> None:
-        super().copy_from(other)
-        self._in_flight, self._observed = other._in_flight.copy(), other._observed.copy()
 
 
 # ---- claim consumers ---------------------------------------------------------------------------------------

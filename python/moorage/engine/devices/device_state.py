@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -455,9 +455,6 @@ class DeviceCycleState(Struct, eq=False):
     nodes: dict[str, NodeAllocation] = msgspec.field(default_factory=dict)
     unavailable: set[int] = msgspec.field(default_factory=set)
     demand: CycleDemand | None = None
-
-    def clone(self) -> Self:
-        return self
 
     def found_on(self, name: str) -> NodeAllocation | None:
         """Return what Filter has found on a node that passed; None where nothing has to be allocated."""

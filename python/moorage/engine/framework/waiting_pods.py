@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -144,13 +144,10 @@ class WaitingPod(SavedFields):
             if self._signal is not None:
                 listener()
 
-    def copy(self) -> WaitingPod:
-        """Return an independent copy without listeners."""
-        with self._changed:
-            out = WaitingPod(self.pod, {}, self.began)
-            out._timeouts, out._deadlines = self._timeouts, self._deadlines.copy()
-            out._pending, out._signal = self._pending.copy(), self._signal
-        return out
+    def copy_from(self, other: Self) -> None:
+        """Take the state of the pod in another framework, without its listeners."""
+        super().copy_from(other)
+        self._listeners = []
 
     def deadline(self) -> float:
         """Return the time of the first timer in seconds; infinity without timers."""
@@ -215,10 +212,9 @@ class WaitingPods(SavedFields):
     def __len__(self) -> int:
         return len(self._pods)
 
-    def copy_from(self, other: WaitingPods) -> None:
-        """Take copies of the pods of another framework."""
-        with other._lock, self._lock:
-            self._pods = {uid: waiting.copy() for uid, waiting in other._pods.items()}
+    def _made(self, name: str, like: WaitingPod) -> WaitingPod:
+        """Make a pod that waits as one of another framework."""
+        return WaitingPod(like.pod, like._timeouts, like.began)
 
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod, in place of an earlier one with the same UID."""

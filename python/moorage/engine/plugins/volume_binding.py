@@ -152,9 +152,6 @@ class VolumeBindingState(Struct):
     volumes: dict[str, PodVolumes] = msgspec.field(default_factory=dict)
     all_bound: bool = False
 
-    def clone(self) -> Self:
-        return self
-
 
 class VolumeBinding(VolumeBindingFacts):
     """Finds, assumes and binds volumes, by a volume binder.

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from moorage._core.base.indexed_objects import Reader, new_states
 from moorage._core.base.watch_events import Notice
@@ -68,7 +68,7 @@ class AssumeCache(SavedFields, Generic[T]):
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
 
-    fields = ("_objects", "_assumed")
+    fields: ClassVar[tuple[str, ...]] = ("_objects", "_assumed")
 
     def __init__(
         self,

@@ -155,10 +155,10 @@ def machine() -> None:
     python(*PARALLEL, "-m", "slow", "tests/scheduler", "tests/explain")
 
 
-@job("30 min", nightly=True)
+@job("2 hours", nightly=True)
 def leaks() -> None:
-    """Each operation 100,000 times, verbs 200,000, and a million pods that come and go, in flat memory"""
-    python(*PARALLEL, "-m", "slow", "tests/leaks")
+    """Each operation 100,000 times, each verb 200,000, and a million pods that come and go, in flat memory"""
+    python(*PARALLEL, "-m", "slow", "-o", "faulthandler_timeout=7200", "tests/leaks")
 
 
 @job("2 min", extras=["ray"], nightly=True)

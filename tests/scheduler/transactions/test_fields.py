@@ -5,12 +5,15 @@ A new field that a verb changes is either restored, or named with the reason why
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.house.source import files
 from tests.leaks.test_verbs import VERBS, world
 
 COUNTS = {
@@ -79,3 +82,56 @@ def test_an_undo_restores_every_field(verb: str) -> None:
         if name in fields and held(value) != fields[name]
     }
     assert lost <= COUNTS | MADE_ANEW
+
+
+# ---- the compiled core -------------------------------------------------------------------------------------
+
+KEEPING = {"clone", "copy", "copy_from", "restore", "undo"}
+GIVEN = {
+    "Buffer.number", "BinderStore.state", "DeletedMarkers.node_name_of", "RunningPods.group",
+    "RunningPods.single", "RunningPods.unit_key", "Decider.has_extenders", "Decider.keeps_candidates",
+    "Decider.percentage", "Decider.search", "Decider.state", "Decider.states", "Decider.tie_break",
+    "Placer.state", "PodQueue.closed", "PodQueue.lock", "PodQueue.pod_events", "ImageStates.journal",
+    "Ledger.journal", "Ledger.watched", "NodeTable.journal", "NodeTable.log", "Templates.journal",
+    "View.claim_counts", "View.freezes_counts", "View.images", "View.journal", "View.ledger",
+    "View.table", "View.tree", "NodeTree.journal",
+}  # fmt: skip
+"""What an object is made with, or who it belongs to."""
+DERIVED = {
+    "ChangeLog.id", "ChangeLog.kind", "ChangeLog.repeated", "OrderedMap.owner",
+    "Decider.bare", "Decider.failed", "Decider.from_candidates", "Decider.from_scans", "Decider.scan",
+    "Decider.undo_bytes", "Placer.placed", "Placer.rows", "Placer.searches", "Placer.shared",
+    "PodQueue.changed", "PodQueue.waiting", "Ledger.entered", "Ledger.found", "Ledger.lists",
+    "Ledger.moved", "NodeTable.checked", "NodeTable.checked_until", "NodeTable.generation",
+    "NodeTable.label_pointers", "NodeTable.other_pointers", "NodeTable.port_set", "NodeTable.rows",
+    "NodeTable.taint_set", "NodeTable.wide", "View.columns", "View.is_scanned", "View.static_version",
+    "View.taint_set", "View.was_undone",
+}  # fmt: skip
+"""Addresses and parts of what is kept, answers that the next search makes anew, counts of one call."""
+CLASS = re.compile(r"^cdef class (\w+)[^\n]*:[^\n]*\n((?:[ \t#][^\n]*\n|\n)*)", re.M)
+TYPE, NAME = r"[\w.]+[\w ]*?(?:\[[^\]\n]*\])?[ *]+", r"\w+(?:\[\w+\])?"
+FIELD = re.compile(rf"^    cdef (?:readonly |public )?{TYPE}((?:{NAME}, \*?)*{NAME})(?: *#.*)?$", re.M)
+METHOD = re.compile(r"^    (?:cpdef|cdef|def) (?:[\w ]+ )?(\w+)\([^\n]*(?:\n(?!    \S)[^\n]*)*", re.M)
+
+
+def forgotten(path: Path) -> Iterator[str]:
+    """The fields of classes of a file of the core that no method with which they keep their state names."""
+    declared, text = path.with_suffix(".pxd"), path.read_text()
+    headers = dict(CLASS.findall(declared.read_text())) if declared.exists() else {}
+    for name, body in CLASS.findall(text):
+        methods = {found[1]: found[0] for found in METHOD.finditer(body)}
+        todo = sorted(KEEPING & methods.keys())
+        for method in todo:  # grows by those that they call
+            called = re.findall(r"\.(\w+)\(", methods[method])
+            todo += [each for each in called if each in methods and each not in todo]
+        keeping = "".join(methods[method] for method in todo)
+        fields = [listed for source in (headers.get(name, ""), body) for listed in FIELD.findall(source)]
+        for field in re.findall(r"\b[a-z_]\w*", ",".join(fields)) if keeping else ():
+            if not re.search(rf"\.{field}\b", keeping):
+                yield f"{name}.{field}"
+
+
+def test_the_core_keeps_every_field() -> None:
+    """Each is copied by a fork, or restored; else it is named here, with the reason why nothing is lost."""
+    lost = {field for path in files(".pyx", under="pyx") for field in forgotten(path)}
+    assert lost == GIVEN | DERIVED

@@ -444,13 +444,11 @@ class PodEvents:
             return False
         now = self._requests(new)
         return any(
-            name not in now or self._is_less(now[name], amount)
-            for name, amount in self._requests(old).items()
+            name not in now
+            # Up to v1.37 in thousandths.
+            or (now[name] < was if self._is_exact else now[name].milli_value() < was.milli_value())
+            for name, was in self._requests(old).items()
         )
-
-    def _is_less(self, now: Quantity, was: Quantity) -> bool:
-        """Whether an amount is less than before, up to v1.37 in thousandths."""
-        return now < was if self._is_exact else now.milli_value() < was.milli_value()
 
     def _is_scaled_up(self, old: Pod, new: Pod) -> bool:
         """Whether a request is higher or new."""

@@ -26,12 +26,6 @@ def _by_parent(group: AnyGroup) -> tuple[str, ...]:
     return () if group.parent is None else ("/".join(group.parent),)
 
 
-def _unit(key: str) -> UnitKey:
-    """The pod group with a key of an indexer."""
-    namespace, _, name = key.partition("/")
-    return namespace, name
-
-
 def is_composite(key: UnitKey) -> bool:
     """Whether a key is that of a composite pod group."""
     return key[1].startswith(OF_COMPOSITE)
@@ -206,7 +200,8 @@ class PodGroups:
         self._heads = heads
         changed, others = groups.changed(), composites.changed()
         known_units = self._priorities
-        if changed is None or others is None or others or any(_unit(key) in known_units for key in changed):
+        is_known = changed is None or any(tuple(key.split("/", 1)) in known_units for key in changed)
+        if others is None or others or is_known:
             self._priorities = {}
         if changed is None or others is None or changed or others:
             self._version += 1
@@ -323,17 +318,12 @@ class PodGroups:
         return tree if is_known else GroupTree(group.unit, group, tree.children)
 
     def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
-        """Return the pod groups below a composite group, or the pod group itself."""
+        """Return the pod groups below a composite group, level by level, or the pod group itself."""
         if not is_composite(key):
             return (key,)
         self._follow()
-        known = self._leaves.get(key)
-        if known is None:
-            known = self._leaves[key] = self._find_leaves(key)
-        return known
-
-    def _find_leaves(self, key: UnitKey) -> tuple[UnitKey, ...]:
-        """Return the pod groups below a composite group, level by level."""
+        if (known := self._leaves.get(key)) is not None:
+            return known
         leaves, stack, seen = list[UnitKey](), [key], set[UnitKey]()
         while stack:
             at = stack.pop(0)
@@ -342,7 +332,8 @@ class PodGroups:
             elif at not in seen:
                 seen.add(at)
                 stack += [child.unit for child in self.children(at)]
-        return tuple(leaves)
+        known = self._leaves[key] = tuple(leaves)
+        return known
 
     def affected(self, group: AnyGroup) -> list[UnitKey]:
         """Return the keys of the groups whose pods may belong to another tree, as a group came or went."""

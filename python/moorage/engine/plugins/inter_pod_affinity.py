@@ -156,7 +156,9 @@ class InterPodAffinity(
         handle = self.required_handle()
         if not handle.release.hints_know_namespaces or handle.informers is None:
             return {}
-        if terms is not None and not any(_needs_labels(term, pod.namespace) for term in terms):
+        if terms is not None and not any(
+            term.namespace_selector.identity for term in terms if pod.namespace not in term.namespaces
+        ):
             return {}
         with suppress(NotFoundError):
             namespace: Namespace = handle.informers.lister(Namespace).get(pod.namespace)
@@ -188,12 +190,6 @@ class InterPodAffinity(
 def _is_placed(pod: Pod) -> bool:
     """Whether a pod has a node."""
     return bool(pod.spec.node_name)
-
-
-def _needs_labels(term: PodTerm, namespace: str) -> bool:
-    """Whether it takes the labels of a namespace to tell if a term means it."""
-    selector = term.namespace_selector
-    return namespace not in term.namespaces and bool(selector.identity)
 
 
 def _any_matches(terms: Sequence[PodTerm], pod: Pod, labels: dict[str, str]) -> bool:

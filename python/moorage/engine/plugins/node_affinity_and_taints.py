@@ -22,7 +22,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.declared_features import required_features
 from moorage._core.state.pod_spec import pinned_node
 from moorage.engine import framework as fwk
-from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec, Taint
+from moorage.kube import Node, NodeSelectorMatcher, Pod, PodSpec, Taint
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model import pod as pod_objects
 from moorage.kube.model.pod import Affinity
@@ -120,17 +120,14 @@ def _matches(pod: Pod, node: Node) -> bool:
         pod.spec.affinity and pod.spec.affinity.node_affinity and pod.spec.affinity.node_affinity.required
     )
     if required and pod_matches_node_selector(structs.replace(pod.spec, affinity=None), node):
-        _refuse_malformed(required)
-    return False
-
-
-def _refuse_malformed(selector: NodeSelector) -> None:
-    for term in selector.node_selector_terms:
-        errors = [requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions]
-        errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
-        for error in errors:
-            if error is not None:
+        for term in required.node_selector_terms:
+            errors = [
+                requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions
+            ]
+            errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
+            for error in filter(None, errors):
                 raise ValueError(error)
+    return False
 
 
 # ---- node name ---------------------------------------------------------------------------------------------

@@ -72,7 +72,11 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if node := lower.lost_node():
         return None, Status(Code.ERROR, (LOST_NODE.format(node),))
     costs = _violations(handle, lower)
-    ranking = VictimRanking(lower, costs) if _ranks_nodes(handle, plugin_name) else None
+    framework: Framework | None = handle.framework
+    points = None if framework is None else framework.profile.points
+    is_at_reserve = points is None or plugin_name in points.get("reserve", ())
+    ranks = handle.release.nodes_are_ranked_by_victims and is_at_reserve
+    ranking = VictimRanking(lower, costs) if ranks else None
     with handle.cache.transaction():
         lower.remove(failed.reads_rows_alone)
         handle.cache.state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
@@ -93,14 +97,6 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if handle.writes.is_beside:
         handle.shared(RunningPreemptions).hold(failed.pods)
     return nominations, Status(Code.SUCCESS, (FOUND.format(len(victims)),))
-
-
-def _ranks_nodes(handle: FrameworkHandle, plugin_name: str) -> bool:
-    """Whether nodes are ranked by their victims: since v1.38, where the plugin is at Reserve, too."""
-    framework: Framework | None = handle.framework
-    points = None if framework is None else framework.profile.points
-    is_at_reserve = points is None or plugin_name in points.get("reserve", ())
-    return handle.release.nodes_are_ranked_by_victims and is_at_reserve
 
 
 def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUnits) -> bool:

@@ -7,7 +7,7 @@ framework/preemption/util.go CompareVictimSets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -64,16 +64,13 @@ class VictimRanking:
 
     def _cost(self, row: int) -> Cost:
         there = tuple(at for at in self._on_row.get(row, ()) if at not in self.condemned)
-        cost = self._costs.get(there)
-        if cost is None:
-            cost = self._costs[there] = self._cost_of(there)
-        return cost
-
-    def _cost_of(self, units: Sequence[int]) -> Cost:
+        if (known := self._costs.get(there)) is not None:
+            return known
         levels = Counter[int]()
-        for at in units:
+        for at in there:
             priority, (_, pods) = self._units[at]
             levels[priority] += pods
-        violated = sum(self._violations.get(at, 0) for at in units)
-        sizes = tuple(self._units[at][1] for at in units)
-        return violated, tuple(sorted(levels.items(), reverse=True)), sizes
+        violated = sum(self._violations.get(at, 0) for at in there)
+        sizes = tuple(self._units[at][1] for at in there)
+        cost = self._costs[there] = violated, tuple(sorted(levels.items(), reverse=True)), sizes
+        return cost

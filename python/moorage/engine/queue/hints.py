@@ -231,10 +231,6 @@ class Hints:
         known = chain.from_iterable([self._by_resource.get(resource, ()) for resource in resources])
         return any(registered.matches(event) for registered in known)
 
-    def _registers(self, plugin: str, event: ClusterEvent) -> bool:
-        """Whether one plugin has registered an event."""
-        return any(registered.matches(event) for registered in self.by_plugin.get(plugin, ()))
-
     def _questions(self, rejection: Rejection, event: ClusterEvent) -> tuple[Question, ...] | None:
         """Return the hints to call for an event for the pods of a rejection, or None (see `Meaning`)."""
         plugins = self.by_profile.get(rejection.scheduler_name)
@@ -260,7 +256,8 @@ class Hints:
         """Return what an event means for the pods of a rejection."""
         gate = rejection.gating_plugin
         is_asked_again = self.gated_pods_time_out and event.is_wildcard
-        is_gated = bool(gate) and not is_asked_again and not self._registers(gate, event)
+        registered = any(known.matches(event) for known in self.by_plugin.get(gate, ()))
+        is_gated = bool(gate) and not is_asked_again and not registered
         questions = self._questions(rejection, event)
         if questions is None or not (rejection.unschedulable_plugins or rejection.pending_plugins):
             return Meaning(not is_gated, False, False, questions)

@@ -549,7 +549,13 @@ class PodHandler(SavedFields):
             self.on_delete(old)
             self.on_add(new, False)
         elif was:
-            self._update_assigned(old, new)
+            try:
+                self.cache.update_pod(old, new)
+            except CacheError as error:
+                logger.error("%s", error)
+            if self.queue.is_listening():
+                for event in self.queue.pod_events.of_update(old, new):
+                    self.queue.move_all(event, [Notice(old, new)])
         elif now:
             self.on_add(new, False)
             self._leave(old)
@@ -563,16 +569,6 @@ class PodHandler(SavedFields):
             self._update_waiting(old, new)
         else:
             self.others[new.key] = new
-
-    def _update_assigned(self, old: Pod, new: Pod) -> None:
-        """Update a pod on a node in the cache, and move the pods in the queue that may profit."""
-        try:
-            self.cache.update_pod(old, new)
-        except CacheError as error:
-            logger.error("%s", error)
-        if self.queue.is_listening():
-            for event in self.queue.pod_events.of_update(old, new):
-                self.queue.move_all(event, [Notice(old, new)])
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node in the queue."""

@@ -307,18 +307,14 @@ class Members:
         self.children: list[Members] = []
         self.indexes: list[list[int]] = []
         self.is_composite = is_composite(tree.key)
-        if self.is_composite:
-            self._add_children()
-
-    def _add_children(self) -> None:
-        """Divide the pods among the groups of a composite group."""
-        pending, placed = by_leaf(self.pods), by_leaf(self.scheduled)
-        for child in self.tree.children:
-            at = [index for leaf in child.leaves for index in pending.get(leaf, ())]
-            before = [self.scheduled[index] for leaf in child.leaves for index in placed.get(leaf, ())]
-            self.indexes.append(at)
-            pods = [self.pods[index] for index in at]
-            self.children.append(Members(self.context, self.engine, child, pods, before, self.memory))
+        if self.is_composite:  # the pods are divided among the groups
+            pending, placed = by_leaf(pods), by_leaf(scheduled)
+            for child in tree.children:
+                at = [index for leaf in child.leaves for index in pending.get(leaf, ())]
+                before = [scheduled[index] for leaf in child.leaves for index in placed.get(leaf, ())]
+                self.indexes.append(at)
+                its = [pods[index] for index in at]
+                self.children.append(Members(context, engine, child, its, before, memory))
 
     def __iter__(self) -> Iterator[Members]:
         """Iterate over the tree, each group before those in it."""

@@ -143,7 +143,11 @@ class Loop:
             while infos := self._next():
                 self.attempt(infos)
         if controllers is not None and controllers.deletions != deletions:
-            self._drop_deleted()
+            # Rollouts have deleted some of the pods since they were tried.
+            for outcome in (self.result.placements, self.result.unschedulable):
+                stored = context.pods.indexer.get_many(outcome)
+                for key in [key for key, pod in zip(outcome, stored, strict=True) if pod is None]:
+                    del outcome[key]
         gated = [info for info in queue.inactive() if info.gating_plugin]
         for pod in (*pods_of(gated), *context.pods.others.values()):
             self.result.skipped[pod.key] = context.not_ours(pod) or GATED_WITH_GROUP
@@ -155,14 +159,6 @@ class Loop:
         return store is not None and (
             store.has((PodGroup, CompositePodGroup)) or any(map(unfinished_group_of, waiting))
         )
-
-    def _drop_deleted(self) -> None:
-        """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
-        result, indexer = self.result, self.context.pods.indexer
-        for outcome in (result.placements, result.unschedulable):
-            gone = [key for key, pod in zip(outcome, indexer.get_many(outcome), strict=True) if pod is None]
-            for key in gone:
-                del outcome[key]
 
     @contextmanager
     def recording_evictions(self) -> Iterator[None]:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.scored_nodes import ScoredNodes
-from moorage.kube.model.pod import Pod
 
 from ..framework.extension_points import PreFilterRun, StatusError
 from ..framework.run_plugins import Target
@@ -310,25 +309,21 @@ class Placing(Struct):
         context, pod = self.context, self.batch.pod(at)
         context.enlist_if_possible()
         searched, self._failed_search = self._failed_search, None
-        if searched is not None and searched.at == at:
-            decision = self._run_post_filter(pod, searched)
+        engine = self.engine
+        if searched is not None and searched.at == at:  # the rotation advances as by the search of a cycle
+            diagnosis, start = searched.diagnosis, engine.decider.start
+            engine.placer.skip(1)
+            engine.begin_search(searched.state, pod, searched.ran)
+            evaluated, end = sum(diagnosis.verdicts.values()), engine.decider.start
+            decision = Decision(None, start, end, evaluated, NO_ROWS, None, diagnosis)
+            decision = cycles.cycle.run_post_filter(engine, searched.state, pod, decision, searched.statuses)
         else:
-            decision, _ = cycles.cycle.schedule_pod(self.engine, pod, self.batch.target(at))
+            decision, _ = cycles.cycle.schedule_pod(engine, pod, self.batch.target(at))
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
             context.nominate(pod, decision.nominating, writes=self.writes_nominations)
         return decision
-
-    def _run_post_filter(self, pod: Pod, searched: FailedSearch) -> Decision:
-        """Run PostFilter for a pod after its search. The rotation advances as that search would have advanced
-        it."""
-        engine, diagnosis = self.engine, searched.diagnosis
-        start, evaluated = engine.decider.start, sum(diagnosis.verdicts.values())
-        engine.placer.skip(1)
-        engine.begin_search(searched.state, pod, searched.ran)
-        decision = Decision(None, start, engine.decider.start, evaluated, NO_ROWS, None, diagnosis)
-        return cycles.cycle.run_post_filter(engine, searched.state, pod, decision, searched.statuses)
 
 
 # ---- routes ------------------------------------------------------------------------------------------------

@@ -151,7 +151,10 @@ def schedule_pods(
                 else:
                     Placing(context, engine, batch, result).place(at, at + step)
         if context.bindings.running:
-            _finish_binding(context, pods, result)
+            refused = finish_binding(context, pods)
+            for at, pod in enumerate(pods):
+                if pod.key in refused and result.rows[at] >= 0:
+                    result.rows[at], result.failures[at] = -1, refused[pod.key]
         context.sync()
         errors = context.handle.plugin_errors
         if errors.counts:
@@ -180,14 +183,6 @@ def _place_each(
             result.failures[at] = decision.failure
         else:
             result.rows[at] = engine.row_in_view(decision.node)
-
-
-def _finish_binding(context: SchedulerState, pods: Sequence[Pod], result: ScheduleResult) -> None:
-    """Let time pass until the binding cycles of the pods have ended, as far as the scheduler can."""
-    failures = finish_binding(context, pods)
-    for at, pod in enumerate(pods):
-        if pod.key in failures and result.rows[at] >= 0:
-            result.rows[at], result.failures[at] = -1, failures[pod.key]
 
 
 def replica(template: Pod, index: int) -> Pod:
@@ -348,7 +343,12 @@ class Preemption:
         run, arguments = self.pods[at:end], _arguments(engine)
         engine.batching.take()
         engine.search.node_names = None
-        engine.search.nominate(_going_before(engine, run))
+        uids = {pod.metadata.uid for pod in run}
+        nominated = [
+            (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
+            for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
+        ]
+        engine.search.nominate([(row, pods) for row, pods in nominated if row >= 0])
         evictions = engine.framework.preemptor.place_run(
             target,
             run,
@@ -499,16 +499,6 @@ def _run_of(engine: Engine, pod: Pod, at: int) -> tuple[int, Target, int]:
     whether they suit every node depends on the pods before it."""
     asks = engine.framework.asks_volume_plugins(pod)
     return id(engine), engine.framework.target_of(pod), at if asks else -1
-
-
-def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:
-    """Return, per row, the nominated pods that go before the pods of a run."""
-    uids = {pod.metadata.uid for pod in run}
-    before = [
-        (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
-        for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
-    ]
-    return [(row, pods) for row, pods in before if row >= 0]
 
 
 def _arguments(engine: Engine) -> dict[str, int]:

@@ -425,7 +425,9 @@ class SchedulerMetrics:
             yield _entities(pending)
         yield self._entered()
         yield self._unschedulable(pending)
-        yield self._inflight()
+        counts = Counts(event.label for event, *_ in self._queue.in_flight_events())
+        text = "Events that are kept for the pods that are being tried or bound."
+        yield _gauge("scheduler_inflight_events", text, ["event"], dict(sorted(counts.items())))
         yield self._size()
 
     def text(self) -> bytes:
@@ -465,11 +467,6 @@ class SchedulerMetrics:
         return _gauge(
             "scheduler_unschedulable_pods", text, ["plugin", "profile"], dict(sorted(counts.items()))
         )
-
-    def _inflight(self) -> Metric:
-        counts = Counts(event.label for event, *_ in self._queue.in_flight_events())
-        text = "Events that are kept for the pods that are being tried or bound."
-        return _gauge("scheduler_inflight_events", text, ["event"], dict(sorted(counts.items())))
 
     def _size(self) -> Metric:
         cache = self._cache

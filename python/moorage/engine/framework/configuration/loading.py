@@ -59,7 +59,9 @@ def set_defaults(
     if gates.release.placements_are_sampled and gates["TopologyAwareWorkloadScheduling"]:
         config.percentage_of_placements_to_score = _or(config.percentage_of_placements_to_score, 0)
     _leader_election(config.leader_election)
-    _client_connection(config.client_connection)
+    connection = config.client_connection
+    connection.content_type = connection.content_type or "application/vnd.kubernetes.protobuf"
+    connection.qps, connection.burst = connection.qps or 50.0, connection.burst or 100
     config.pod_initial_backoff_seconds = _or(config.pod_initial_backoff_seconds, INITIAL_BACKOFF_SECONDS)
     config.pod_max_backoff_seconds = _or(config.pod_max_backoff_seconds, MAX_BACKOFF_SECONDS)
     config.enable_profiling = _or(config.enable_profiling, True)
@@ -79,12 +81,6 @@ def _leader_election(election: types.LeaderElectionConfiguration) -> None:
     election.renew_deadline = election.renew_deadline or 10 * SECOND
     election.retry_period = election.retry_period or 2 * SECOND
     election.leader_elect = _or(election.leader_elect, True)
-
-
-def _client_connection(connection: types.ClientConnectionConfiguration) -> None:
-    connection.content_type = connection.content_type or "application/vnd.kubernetes.protobuf"
-    connection.qps = connection.qps or 50.0
-    connection.burst = connection.burst or 100
 
 
 def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]], gates: Gates) -> None:

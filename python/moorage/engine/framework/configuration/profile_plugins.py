@@ -97,20 +97,15 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
     """
     extenders = []
     for extender in configuration.extenders or ():
-        _check_tls(extender)
+        from .extender_tls import tls_context  # the library of TLS takes long to import
+
+        try:
+            tls_context(extender)
+        except ExtenderError as error:
+            raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
         timeout = extender.http_timeout or _DEFAULT_EXTENDER_TIMEOUT
         extenders.append(msgspec.structs.replace(extender, http_timeout=timeout))
     return extenders
-
-
-def _check_tls(extender: types.Extender) -> None:
-    """Refuse an extender whose TLS settings cannot be used."""
-    from .extender_tls import tls_context  # the library of TLS takes long to import
-
-    try:
-        tls_context(extender)
-    except ExtenderError as error:
-        raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
 
 
 def build_profiles(

@@ -123,7 +123,12 @@ class NodeSearch:
         ran : PreFilterRun
             The result of PreFilter for the pod.
         """
-        self._narrow(ran, self.framework.profile_of(state.target))
+        # The search derives the nodes that plugins in the core name.
+        profile = self.framework.profile_of(state.target)
+        outside = bool(ran.plugins) and any(
+            plugin.name in ran.plugins and profile.calls(plugin) for plugin in profile.at(PreFilterPlugin)
+        )
+        self.search.node_names = ran.node_names if outside else None
         if self.handle.plugin_errors.untold:  # the core, which knows no pod, has just asked about this one
             self.handle.plugin_errors.tell(f"pod {pod.key}")
         self.bridge.begin(state, pod)
@@ -160,14 +165,6 @@ class NodeSearch:
     def row_of(self, decision: Decision) -> int:
         """Return the row of the chosen node; -1 without one."""
         return -1 if decision.node is None else self.row_in_view(decision.node)
-
-    def _narrow(self, ran: PreFilterRun, profile: Profile) -> None:
-        """Restrict the search to the nodes that out-of-tree PreFilter plugins named. The search derives those
-        that plugins in the core name."""
-        outside = bool(ran.plugins) and any(
-            plugin.name in ran.plugins and profile.calls(plugin) for plugin in profile.at(PreFilterPlugin)
-        )
-        self.search.node_names = ran.node_names if outside else None
 
     def evaluate_nominated_node(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
         """Filter the node that is tried before all others: the pod's nominated node, else the hint of

@@ -28,6 +28,7 @@ FRONT_DOORS = (
     "moorage.live.client",
     "moorage.engine.cache",
     "moorage.engine.queue",
+    "moorage.engine.scheduler",
     "moorage.engine.framework",
     "moorage.engine.volume",
     "moorage.engine.volume.metrics",
@@ -236,7 +237,7 @@ def _signature(name: str, value: Any) -> Iterator[str]:
     """Iterate over the lines of a signature, one for each parameter where one line is too long."""
     try:
         signature = _of_stub(value) or inspect.signature(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NameError):  # NameError: a struct has types that are imported late
         yield from ("```python", name, "```", "")
         return
     parameters = [one for key, one in signature.parameters.items() if key not in ("self", "cls")]

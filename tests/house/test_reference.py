@@ -6,15 +6,19 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from moorage import Scheduler
+from moorage.kube import Cluster
 from tests.doors.engine import IndexedObjects
 from tests.house.source import ROOT, files
+from tests.make import node, pod
 
 PAGES = sorted((ROOT / "docs/reference").glob("*.md"))
 NUMPY = """One line.
@@ -60,6 +64,49 @@ def test_every_public_name_is_documented_once(doors: ModuleType) -> None:
 
 def test_every_public_callable_tells_what_it_takes_returns_and_raises(doors: ModuleType) -> None:
     assert [gap for door in doors.FRONT_DOORS for gap in doors.undocumented(door)] == []
+
+
+INSIDE = {
+    *("context", "controllers", "engines", "groups", "options", "participants", "release", "state"),
+    *("feature_gates", "served_gates", "server", "writes"),  # of a handle and of a store
+    *("interned", "label_keys"),  # of the core
+    *("active", "backoff", "flights", "hints", "now", "pod_events", "unschedulable"),  # of the queue
+}
+"""Attributes that lead into the engine, of which no user holds anything."""
+
+
+def held(value: Any, path: str, seen: dict[type[Any], str]) -> None:
+    """Note the types of a value, of its items and of its public attributes, each with how one comes there."""
+    kind = type(value)
+    if isinstance(value, list | tuple | set | frozenset | Mapping):
+        for item in [*(value.values() if isinstance(value, Mapping) else value)][:3]:
+            held(item, f"{path}[]", seen)
+    if not kind.__module__.startswith("moorage") or kind in seen:
+        return
+    seen[kind] = path
+    names = {name for name in dir(kind) if not name.startswith("_")}.union(described(kind.__doc__ or ""))
+    for name in sorted(names - INSIDE):
+        if not inspect.isroutine(inner := getattr(value, name, None)):
+            held(inner, f"{path}.{name}", seen)
+
+
+def test_every_type_that_a_user_can_hold_has_a_documented_path(doors: ModuleType) -> None:
+    one = Scheduler(Cluster(nodes=[node("a", cpu=2)], pods=[pod("x", requests={"cpu": 1})]))
+    preemption = one.preempt_pods([pod("w", requests={"cpu": 1})])
+    preemption.undo()
+    with one.transaction() as transaction:
+        values: list[Any] = [
+            one,
+            one.schedule_one(pod("z", requests={"cpu": 1})),
+            one.schedule_one(pod("y", requests={"cpu": 9})),
+        ]
+    values += [transaction, preemption, one.examine(pod("v")), one.run(), one.cache.node_info("a")]
+    values += [one.schedule_pods([pod("f", requests={"cpu": 9})])]
+    seen: dict[type[Any], str] = {}
+    for value in values:
+        held(value, type(value).__name__, seen)
+    assert len(seen) > 20
+    assert {path: kind for kind, path in seen.items() if id(kind) not in doors.homes()} == {}
 
 
 def described(doc: str) -> list[str]:

@@ -1,6 +1,9 @@
 """Caches of nodes and pods of a scheduler."""
 
+from moorage._core.base.sets import PortSets as PortSets
+from moorage._core.base.sets import TaintSets as TaintSets
 from moorage._core.state.node_table import NodeTable as NodeTable
+from moorage._core.state.node_table import TableColumns as TableColumns
 
 from .node_info import CacheDump as CacheDump
 from .node_info import ImageStateSummary as ImageStateSummary

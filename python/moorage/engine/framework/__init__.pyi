@@ -16,7 +16,9 @@ from .evidence import Need as Need
 from .evidence import RejectedPod as RejectedPod
 from .extension_points import PreFilterRun as PreFilterRun
 from .extension_points import StatusError as StatusError
+from .handle import EventRecorder as EventRecorder
 from .handle import FrameworkHandle as FrameworkHandle
+from .handle import PluginErrors as PluginErrors
 from .interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .interface import Assignments as Assignments
 from .interface import BindPlugin as BindPlugin

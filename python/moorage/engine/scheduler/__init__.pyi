@@ -6,6 +6,7 @@ from . import place_group as place_group
 from . import schedule_pods as schedule_pods
 from . import volume_classes as volume_classes
 from .cycle.diagnosis import Diagnosis as Diagnosis
+from .cycle.diagnosis import Rejectors as Rejectors
 from .cycle.results import Decision as Decision
 from .cycle.results import Eviction as Eviction
 from .cycle.results import Failure as Failure

@@ -59,7 +59,9 @@ class Decision(Struct, frozen=True, dict=True):
     totals : (n,) int64 array or None
         Weighted totals of the feasible nodes; None for fewer than two nodes, which are not scored.
     symbols : (n,) int32 array
-        Of the names of the feasible nodes, which `feasible_nodes` has.
+        Indexes in `names` of the names of the feasible nodes, which `feasible_nodes` has.
+    names : sequence of str
+        The names of the cluster; it only grows.
     diagnosis : Diagnosis or None
         Why no node was feasible.
     error : str

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.helpful_changes import (
     HelpfulChange,
     Kind,
@@ -44,11 +44,13 @@ from moorage.kube.workloads.job_state import state_of
 from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy, refers_to
 from moorage.store import find_object
 
-from .homeless_pods import UNSCHEDULABLE, Lack, are_new
+from .homeless_pods import EVICTED, UNSCHEDULABLE, Lack, are_new
 from .pod_moves import Blocker, unhealthy_pods
 
-BlockedAgain = Callable[[Collection[str], bool], Sequence[Blocker]]
+BlockedAgain = Callable[[ChangingScheduler, Collection[str], bool], Sequence[Blocker]]
 """Returns what keeps pods on nodes of these names; with True also pods without a controller may move."""
+
+
 MOST_TRIED = 30
 """The most changes that are tried for one plan."""
 SCALED = (Deployment, StatefulSet, ReplicaSet)
@@ -59,7 +61,7 @@ class _Drain:
     """A drain in the cluster with changes."""
 
     def __init__(
-        self, scheduler: PodScheduler, again: BlockedAgain, nodes: Collection[str], force: bool
+        self, scheduler: ChangingScheduler, again: BlockedAgain, nodes: Collection[str], force: bool
     ) -> None:
         self._scheduler, self._again, self._nodes, self._force = scheduler, again, nodes, force
         self.kinds = set[Kind]()
@@ -77,7 +79,7 @@ class _Drain:
             yield self._kept(any(edit.about is None for edit in edits))
 
     def _kept(self, force: bool = False) -> list[Lack]:
-        return lacks_of(self._scheduler, self._again(self._nodes, self._force or force))
+        return lacks_of(self._scheduler, self._again(self._scheduler, self._nodes, self._force or force))
 
     def alone(self, before: Sequence[Lack], change: HelpfulChange) -> Sequence[Lack]:
         """Return which pods stay without a change, where pending pods are placed as with it."""
@@ -92,19 +94,26 @@ class _Drain:
 
 def _let_go(before: Sequence[Lack], alone: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
     """Return which pods can leave after a change, so that no other one of their workload stays instead; none
-    that pending pods let go alone, unless with the change all can leave."""
+    where others lose their place, nor any that pending pods let go alone, unless all can leave."""
+    new = [lack for lack, is_new in zip(after, are_new(after, before), strict=True) if is_new]
+    if any(lack.problem == EVICTED for lack in new):
+        return {}
     alone = alone if after or not alone else before
     by_both = zip(before, are_new(before, after), are_new(before, alone), strict=True)
     pods = [lack.pod.key for lack, goes, goes_alone in by_both if goes and not goes_alone]
-    return {"placed": len(pods), "values": {"pods": pods}} if pods else {}
+    return {"placed": len(pods), "values": {"pods": pods, "empties": not after}} if pods else {}
 
 
 def lacks_of(scheduler: PodScheduler, blockers: Iterable[Blocker]) -> list[Lack]:
     """Return the pods of blockers, each once, so that others that their workloads have instead are known."""
-    keys = [*dict.fromkeys(blocker.pod for blocker in blockers)]
-    pods = (find_object(scheduler.client, Pod, *key.split("/")[::-1]) for key in keys)
-    named = (Pod(metadata=ObjectMeta(name=key.split("/")[1], namespace=key.split("/")[0])) for key in keys)
-    return [Lack(pod or stand_in, UNSCHEDULABLE) for pod, stand_in in zip(pods, named, strict=True)]
+    problems = {blocker.pod: EVICTED if blocker.elsewhere else UNSCHEDULABLE for blocker in blockers}
+    lacks = list[Lack]()
+    for key, problem in problems.items():
+        namespace, name = key.split("/")
+        pod = find_object(scheduler.client, Pod, name, namespace)
+        stand_in = Pod(metadata=ObjectMeta(name=name, namespace=namespace))
+        lacks.append(Lack(pod or stand_in, problem))
+    return lacks
 
 
 def _places_pods(edits: Sequence[ObjectEdit]) -> bool:
@@ -112,12 +121,19 @@ def _places_pods(edits: Sequence[ObjectEdit]) -> bool:
 
 
 def with_changes(
-    scheduler: PodScheduler, blockers: Sequence[Blocker], again: BlockedAgain, force: bool, alone: bool
+    scheduler: ChangingScheduler,
+    make: Callable[[], ChangingScheduler],
+    blockers: Sequence[Blocker],
+    again: BlockedAgain,
+    force: bool,
+    alone: bool,
 ) -> tuple[tuple[Blocker, ...], tuple[HelpfulChange, ...]]:
     """Return blockers with the changes that let each pod go, and the changes that let all of them go.
 
     Parameters
     ----------
+    make : callable
+        Returns the cluster in which changes are made.
     force : bool
         Whether pods without a controller move already.
     alone : bool
@@ -130,16 +146,19 @@ def with_changes(
             proposals.setdefault(change.text, (change, set()))[1].add(blocker.node)
     helpful = list[HelpfulChange]()
     blocked, drains = {blocker.node for blocker in blockers}, dict[frozenset[str], _Drain]()
+    changed = make() if proposals else scheduler
     for change, own in islice(proposals.values(), MOST_TRIED):
         nodes = frozenset(own if alone else blocked)
         before = lacks_of(scheduler, (blocker for blocker in blockers if blocker.node in nodes))
-        drain = drains.setdefault(nodes, _Drain(scheduler, again, nodes, force))
+        drain = drains.setdefault(nodes, _Drain(changed, again, nodes, force))
         helpful += tried(drain, change, partial(_let_go, before, drain.alone(before, change)))
     number = len({blocker.pod for blocker in blockers})
     helpful.sort(key=partial(cost, waiting=number))
     texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])
     named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
-    return named, tuple([change for change in helpful if change.placed == number])
+    return named, tuple(
+        [change for change in helpful if change.placed == number and change.values["empties"]]
+    )
 
 
 class _Proposer:
@@ -197,8 +216,13 @@ class _Proposer:
         lost = sum(each.spec.node_name == pod.spec.node_name for each in its)
         now, number = job.spec.backoff_limit, state_of(job, its).failed + lost
         text = f"set backoffLimit of Job {job.key} to {number} (now {now})"
-        changed = replace(job, spec=replace(job.spec, backoff_limit=number))
-        yield HelpfulChange(Kind.LIMIT, text, put(changed))
+        yield HelpfulChange(Kind.LIMIT, text, (_set(job, "backoff_limit", number),))
+
+
+def _set(obj: Object, field: str, value: int | str) -> ObjectEdit:
+    """An object has another value of a field of its spec."""
+    change = partial(changed_field, path="spec", change=lambda spec: replace(spec, **{field: value}))
+    return ObjectEdit(type(obj), obj.key, change)
 
 
 def _without(budget: PodDisruptionBudget) -> HelpfulChange:
@@ -212,8 +236,7 @@ def _of_budget(budget: PodDisruptionBudget, pod: Pod) -> Iterator[HelpfulChange]
     left = status.current_healthy - is_healthy(pod)
 
     def with_spec(text: str, field: str, value: int | str) -> HelpfulChange:
-        changed = replace(budget, spec=replace(spec, **{field: value}))
-        return HelpfulChange(Kind.BUDGET, text, put(changed))
+        return HelpfulChange(Kind.BUDGET, text, (_set(budget, field, value),))
 
     if not is_healthy(pod):
         text = f"set unhealthyPodEvictionPolicy: {ALWAYS_ALLOW} in {name}"

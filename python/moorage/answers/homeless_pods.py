@@ -12,8 +12,9 @@ from moorage.cluster.lacking_pods import awaited_pods, refused_pods
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED
 from moorage.controllers.cluster_controllers import NO_CONTROLLER
+from moorage.controllers.store_control import workloads_of
 from moorage.engine.scheduler.cycle.results import WAITING, ScheduleResult, problem_of
-from moorage.errors import first_of
+from moorage.errors import first_of, number_of
 from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
@@ -165,6 +166,19 @@ def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:
             texts[f"{key}#{numbers[key]}" if numbers[key] else key] = refused.message
             numbers[key] += 1
     return texts
+
+
+def waiting_note(scheduler: PodScheduler, is_run: bool) -> Iterator[str]:
+    """Yield how many pods wait for a node, after a run which, for answers that do not count them."""
+    pending = scheduler.pods.pending.values()
+    waits, are = number_of(len(pending), "pod waits", "pods wait"), "is" if len(pending) == 1 else "are"
+    if pending and not is_run:
+        yield f"{waits} for a node and {are} not counted: --after-run places them first."
+    elif pending:
+        workloads = workloads_of(scheduler.client)
+        counts = Counter(f"{pod.namespace}/{workloads.of(pod).text}" for pod in pending)
+        named = [f"{name} ({count})" if count > 1 else name for name, count in counts.most_common()]
+        yield f"{waits} for a node after the run and {are} not counted: {first_of(named, EXAMPLES)}."
 
 
 def why_lost(scheduler: PodScheduler, pod: Pod) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
@@ -242,36 +242,61 @@ def _move_all(
 # ---- given nodes -------------------------------------------------------------------------------------------
 
 
+class Beginning(NamedTuple):
+    """How the cluster of a drain came about.
+
+    Attributes
+    ----------
+    make : callable
+        Returns it as it was before pods were placed and nodes came: what helps is changed there.
+    lead : callable
+        Does what comes before the drain.
+    """
+
+    make: Callable[[], ChangingScheduler]
+    lead: Callable[[Any], object]
+
+
 def drain_plan(
     scheduler: ChangingScheduler,
     nodes: str | int | Sequence[str] | None,
     force: bool,
     progress: Callable[[int, int], object],
+    begun: Beginning | None = None,
 ) -> EmptyingPlan:
-    """Return an order in which nodes can be emptied; see `Questions.drain_plan`."""
+    """Return an order in which nodes can be emptied; see `Questions.drain_plan`.
+
+    Parameters
+    ----------
+    begun : Beginning, optional
+        Where the changes that help begin; by default with the cluster as it is.
+    """
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
         return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
     alone = nodes is None
     selected = scheduler.context.view_order() if nodes is None else _selected(scheduler, nodes)
 
-    def planned(names: Collection[str], force: bool) -> EmptyingPlan:
+    def planned(scheduler: ChangingScheduler, names: Collection[str], force: bool) -> EmptyingPlan:
         plan = _drain_each if alone else _drain
         with scheduler.transaction():
             mover = Mover(scheduler, force, empties=False)
             return plan(scheduler, mover, [name for name in selected if name in names], progress)
 
-    plan = planned(selected, force)
+    plan = planned(scheduler, selected, force)
     if plan:
         back = [move.pod for move in plan.moves if move.target in plan.nodes]
         pods = number_of(len(back), "pod tolerates", "pods tolerate")
         note = f"{pods} unschedulable nodes, and is placed on a drained one: {examples(back, 3)}."
         return replace(plan, notes=(note,)) if back else plan
 
-    def again(names: Collection[str], force: bool) -> Sequence[Blocker]:
-        return planned(names if alone else selected, force).blockers
+    def again(changed: ChangingScheduler, names: Collection[str], force: bool) -> Sequence[Blocker]:
+        if begun is not None:
+            begun.lead(changed)
+        return planned(changed, names if alone else selected, force).blockers
 
-    blockers, changes = with_changes(scheduler, plan.blockers, again, force, alone)
+    make = (lambda: scheduler) if begun is None else begun.make
+    blockers, changes = with_changes(scheduler, make, plan.blockers, again, force, alone)
     return replace(plan, blockers=blockers, changes=changes)
 
 

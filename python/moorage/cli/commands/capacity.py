@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moorage.errors import NO_NODE, InputError, first_of, located, nearest_or_known, no_node, number_of
+from moorage.errors import NO_NODE, InputError, located, nearest_or_known, no_node
 
 from ..messages import Stages
 from ..options.change_options import (
@@ -286,6 +286,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
     from moorage.answers.findings.finding import told_facts
+    from moorage.answers.homeless_pods import waiting_note
     from moorage.kube import Pod
     from moorage.kube.model.about_input import about_input
 
@@ -293,7 +294,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]
     notes = [*([] if pods or output == "name" else [_NO_POD]), *setup.warnings]
     if output != "name":
-        notes += _waiting(scheduler, is_run)
+        notes += waiting_note(scheduler, is_run)
     notes += filter(
         None, [*of_prices, *(setup.unended_drains(scheduler) if is_run else [stray_metrics(scheduler)])]
     )
@@ -304,24 +305,6 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         write_uses(output, rows, of, about)
     else:
         write_nodes(output, rows, of, about, pools)
-
-
-def _waiting(scheduler: Scheduler, is_run: bool) -> Iterator[str]:
-    """Yield how many pods wait for a node, after a run which."""
-    from collections import Counter
-
-    from moorage.answers.homeless_pods import EXAMPLES
-    from moorage.controllers.store_control import workloads_of
-
-    pending = scheduler.pods.pending.values()
-    waits, are = number_of(len(pending), "pod waits", "pods wait"), "is" if len(pending) == 1 else "are"
-    if pending and not is_run:
-        yield f"{waits} for a node and {are} not counted: --after-run places them first."
-    elif pending:
-        workloads = workloads_of(scheduler.client)
-        counts = Counter(f"{pod.namespace}/{workloads.of(pod).text}" for pod in pending)
-        named = [f"{name} ({count})" if count > 1 else name for name, count in counts.most_common()]
-        yield f"{waits} for a node after the run and {are} not counted: {first_of(named, EXAMPLES)}."
 
 
 def _rows(

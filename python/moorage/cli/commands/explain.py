@@ -348,13 +348,13 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     from .printing import write_answer
 
     scheduler = setup.make()
-    place_first(setup, scheduler, options["after_run"])
+    is_run = place_first(setup, scheduler, options["after_run"])
     coming = setup.coming
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
     with located(source="TARGET"):
         verdict = explain_node(scheduler, autoscaling, name, options["at"])
     if verdict is None:
-        return _show_node(setup, scheduler, name, output)
+        return _show_node(setup, scheduler, name, output, is_run)
     lines, warnings = [*verdict.lines()], [*setup.warnings, *verdict.notes]
     if coming is not None:
         lines += [f"not simulated: {', '.join(coming.ignored)}"] if coming.ignored else []
@@ -384,17 +384,23 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     return 0 if verdict.decision else 1
 
 
-def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
+def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str, is_run: bool) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
+    from functools import partial
+
     from moorage.answers.findings.finding import told_facts
+    from moorage.answers.homeless_pods import waiting_note
+    from moorage.answers.node_emptying import Beginning, drain_plan
     from moorage.kube.model.about_input import about_input
 
     from .nodes_output import write_node
 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
-    plan = scheduler.ask.drain_plan([name])
-    print_notes(setup.warnings, setup.cluster, facts=facts)
-    about = about_input(setup.cluster, [*facts, *setup.warnings])
+    begun = Beginning(setup.make, partial(place_first, setup, after_run=is_run))
+    plan = drain_plan(scheduler, [name], False, lambda ended, of: None, begun)
+    warnings = [*setup.warnings, *waiting_note(scheduler, is_run)]
+    print_notes(warnings, setup.cluster, facts=facts)
+    about = about_input(setup.cluster, [*facts, *warnings])
     write_node(output, scheduler.ask.node_room([name])[0], plan, about)
     return 0 if plan else 1
 

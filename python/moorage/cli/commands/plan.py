@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -44,6 +44,7 @@ from ..options.option_types import (
 from ..options.option_types import offered_nodes as nodes_of
 
 if TYPE_CHECKING:
+    from moorage.answers.node_emptying import Beginning
     from moorage.answers.runs.coming_nodes import ComingNodes
     from moorage.answers.runs.pod_templates import PodTemplateFile
     from moorage.answers.scheduler import Scheduler
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from moorage.table import Tabular
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
-Question = Callable[["Scheduler", list[tuple["Pod", int]], "ComingNodes | None"], "Tabular"]
+Question = Callable[["Ground"], "Tabular"]
 pod_option = click.option(
     "--pod",
     "templates",
@@ -62,6 +63,15 @@ pod_option = click.option(
     "deploy/NAMESPACE/NAME=3. Repeatable; default: the pending pods.",
 )
 force_option = click.option("--force", is_flag=True, help="Also move pods that have no controller.")
+
+
+class Ground(NamedTuple):
+    """What a question is about: a cluster, how it came about, the pods of --pod, and with what nodes come."""
+
+    scheduler: Scheduler
+    begun: Beginning
+    pods: list[tuple[Pod, int]]
+    coming: ComingNodes | None
 
 
 @click.group(cls=CommandGroup)
@@ -135,11 +145,12 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         if not like:
             raise click.UsageError(f"{option} has no effect without --like")
 
-    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]], coming: ComingNodes | None) -> Tabular:
+    def ask(ground: Ground) -> Tabular:
         from moorage.answers.nodes.planned_nodes import planned_nodes, prices_of
 
+        scheduler, pods = ground.scheduler, ground.pods
         if not like:
-            return planned_nodes(scheduler, coming, pods)
+            return planned_nodes(scheduler, ground.coming, pods)
         refuse_groups(options, "--like")
         templates = [node for text in like for node in _node_templates(scheduler, text)]
         known, notes = prices_of(scheduler, templates, asked_nodes(options).types())
@@ -241,10 +252,12 @@ def drain(
             f"--autoscale needs the nodes that are drained: give them in place of {source}"
         )
 
-    def ask(scheduler: Scheduler, *_: object) -> Tabular:
+    def ask(ground: Ground) -> Tabular:
+        from moorage.answers.node_emptying import drain_plan
         from moorage.kube import Node
 
-        plan, settings = scheduler.ask.drain_plan(which, force, show_progress), asked_nodes(options)
+        scheduler, settings = ground.scheduler, asked_nodes(options)
+        plan = drain_plan(scheduler, which, force, show_progress, ground.begun)
         nodes: list[Node] = scheduler.client.list(Node)[0]
         groups = settings.groups(nodes, ())
         priced = groups.settings.node_groups if groups is not None else ()
@@ -283,8 +296,10 @@ def defragment(
     if (nodes is None) == (gpus is None):
         raise click.UsageError("give either --nodes or --gpus")
 
-    def ask(scheduler: Scheduler, *_: object) -> Tabular:
-        return scheduler.ask.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
+    def ask(ground: Ground) -> Tabular:
+        return ground.scheduler.ask.defragment(
+            nodes, gpus, resource=resource, max_moves=max_moves, force=force
+        )
 
     _answer(options, ask, "--gpus" if nodes is None else "--nodes")
 
@@ -306,12 +321,13 @@ def bound(**options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]], _: object) -> Tabular:
+    def ask(ground: Ground) -> Tabular:
         from moorage.answers.new_nodes import admitted_pods, asked_pods
 
-        if not pods:
+        scheduler = ground.scheduler
+        if not ground.pods:
             return scheduler.ask.bound()
-        admitted, refused = admitted_pods(scheduler, asked_pods(pods))
+        admitted, refused = admitted_pods(scheduler, asked_pods(ground.pods))
         if refused:
             raise InputError(next(iter(refused.values())), source="--pod")
         return scheduler.ask.bound(admitted)
@@ -333,7 +349,7 @@ def quota(**options: Any) -> None:
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
-    _answer(options, lambda scheduler, *_: scheduler.ask.quota_plan(), "-f")
+    _answer(options, lambda ground: ground.scheduler.ask.quota_plan(), "-f")
 
 
 @plan.command(
@@ -367,13 +383,13 @@ def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(scheduler: Scheduler, *_: object) -> Tabular:
+    def ask(ground: Ground) -> Tabular:
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.consolidation_rounds import NO_POOL, with_draws
         from moorage.kube import NodePool
         from moorage.kube.model.autoscaling import KarpenterSettings
 
-        nodes = asked_nodes(options)
+        scheduler, nodes = ground.scheduler, asked_nodes(options)
         flags = nodes.karpenter_options(scheduler.client.list(KarpenterSettings)[0])
         autoscaling = AutoscalerSettings(nodes.types(), flags, options["seed"])
         if not scheduler.client.list(NodePool)[0]:
@@ -398,8 +414,9 @@ def _answer(
     nodes are to come first for those that are drained.
     """
     from moorage.answers.findings.finding import told_facts
+    from moorage.answers.homeless_pods import waiting_note
     from moorage.answers.new_nodes import NodesNeeded
-    from moorage.answers.node_emptying import EmptyingPlan
+    from moorage.answers.node_emptying import Beginning, EmptyingPlan
     from moorage.answers.runs.new_node_settings import not_simulated
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
@@ -415,20 +432,21 @@ def _answer(
         templates, validate = options.get("templates", ()), options["validate"]
         read = read_templates(templates, scheduler.client, cluster, validate, options["namespace"])
         scheduler.change.apply(read.others)
-        asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
-        if options["after_run"] or not asks_of_pending:
-            place_first(setup, scheduler, options["after_run"])
-        stage()
-        notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         coming = coming_nodes(options, cluster, drained is not None) if "autoscale" in options else None
-        with located(source=source):
-            if coming is not None:
-                from moorage.answers.runs.coming_nodes import ahead_of_drain
-                from moorage.cluster.references import select_nodes
 
-                nodes = select_nodes(scheduler.client, drained or ())
-                notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
-            answer = ask(scheduler, [(template.pod, template.share) for template in read.pods], setup.coming)
+        def lead(scheduler: Scheduler) -> list[str]:
+            is_run = options["after_run"]
+            if is_run or options.get("templates") != ():  # else the question is about pending pods
+                is_run = place_first(setup, scheduler, is_run)
+            waiting = [] if drained is None else [*waiting_note(scheduler, is_run)]
+            return waiting if coming is None else [*waiting, *_ahead(scheduler, coming, drained or ())]
+
+        with located(source=source):
+            ahead = lead(scheduler)
+            stage()
+            notes = [*(_notes(scheduler, read.pods) if "templates" in options else ()), *ahead]
+            begun, pods = Beginning(setup.make, lead), [(each.pod, each.share) for each in read.pods]
+            answer = ask(Ground(scheduler, begun, pods, setup.coming))
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]
@@ -442,6 +460,14 @@ def _answer(
     print_notes(warnings, cluster, facts=facts, not_asked=unasked)
     write_plan(options["output"], answer, about_input(cluster, [*facts, *warnings], unasked))
     return answer
+
+
+def _ahead(scheduler: Scheduler, coming: ComingNodes, drained: Sequence[str]) -> list[str]:
+    """Make the nodes that come for those that are drained; return which."""
+    from moorage.answers.runs.coming_nodes import ahead_of_drain
+    from moorage.cluster.references import select_nodes
+
+    return ahead_of_drain(scheduler, coming, [node.name for node in select_nodes(scheduler.client, drained)])
 
 
 def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:

@@ -237,3 +237,37 @@ def test_preemptions_without_end_go_on_when_something_changes() -> None:
     assert kueue.endless == {}
     assert kueue.run()
     assert kueue.endless
+
+
+def jobset(labels: dict[str, str]) -> Json:
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set", "labels": labels},
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "w", "replicas": 1, "template": job("w", 2)}]},
+    }
+
+
+def test_a_suspended_jobset_that_is_applied_waits_until_it_may_run() -> None:
+    one = mo.Scheduler(load([NODE]))
+    with one.transaction():
+        one.change.apply(jobset({}))
+        assert [each.name for each in one.ask.suspended()] == ["set"]
+    assert one.ask.suspended() == []
+    one.change.apply([jobset({})])
+    one.change.apply([jobset({})])
+    other = one.fork()
+    assert len(other.ask.suspended()) == len(one.ask.suspended()) == 1
+    one.change.unsuspend()
+    assert (len(one.run().placements), one.ask.suspended()) == (2, [])
+    assert len(other.run().placements) == 0
+
+
+def test_kueue_admits_a_jobset_that_is_applied() -> None:
+    one = mo.Scheduler(load([NODE, *QUEUES]))
+    one.run()
+    with one.transaction():
+        one.change.apply(jobset({"kueue.x-k8s.io/queue-name": "main"}))
+        assert len(one.run().placements) == 2
+    one.change.apply(jobset({"kueue.x-k8s.io/queue-name": "main"}))
+    assert len(one.run().placements) == 2

@@ -15,7 +15,7 @@ from moorage.kube import Namespace, Object, Pod
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals
-from moorage.kube.model.cluster import Cluster, RequestedObject
+from moorage.kube.model.cluster import Cluster, RequestedObject, Suspended
 from moorage.kube.model.workload import MAX_PODS, WORKLOADS, Job
 from moorage.kube.read.change_cluster import ClusterChange
 from moorage.kube.read.cluster_builder import check_namespaces, is_single, known_namespaces
@@ -125,10 +125,11 @@ def apply(
         Those of the API server, with its release.
     """
     with naming("what"):
-        pairs, notes = _applied(client, what, check, gates)
+        pairs, suspended, notes = _applied(client, what, check, gates)
     has_turns = controllers is not None and any(isinstance(new, WORKLOADS) for _, new in pairs)
     written = write_objects(client, pairs, has_turns)
     if controllers is not None:
+        controllers.suspended += tuple(suspended)
         controllers.take_turns(written.in_turn)
         for pod in written.created:  # last, as the claims may be among the objects
             if isinstance(pod, Pod):
@@ -165,8 +166,9 @@ class _StoreChange(ClusterChange):
 
 def _applied(
     client: ObjectClient, what: Source | Iterable[Source], check: Check | None, gates: FeatureGates
-) -> tuple[list[tuple[Object | None, Object]], tuple[str, ...]]:
-    """Return the objects to write, each with the one that is stored; and what a server warns of."""
+) -> tuple[list[tuple[Object | None, Object]], list[Suspended], tuple[str, ...]]:
+    """Return the objects to write, each with the one that is stored; the workloads of other projects that are
+    suspended; and what a server warns of."""
     from moorage.kube.admission.stored.strategy_warnings import warnings_of_change  # of those that apply
 
     items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
@@ -203,4 +205,4 @@ def _applied(
         for obj, source, text in sent
     ]
     pairs = [(old.get(key_of(obj)), obj) for obj in with_own_uids(client, new)]
-    return pairs, tuple(warnings_of_change(requests, gates, pairs))
+    return pairs, completed.suspended, tuple(warnings_of_change(requests, gates, pairs))

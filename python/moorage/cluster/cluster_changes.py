@@ -39,6 +39,7 @@ from .change import (
     updated,
 )
 from .given_objects import node_like
+from .lacking_pods import suspended
 from .node_changes import (
     LASTING,
     add_copies,
@@ -62,7 +63,6 @@ from .workload_changes import (
     restarted,
     scale_to,
     scaled,
-    still_suspended,
     write_requests,
 )
 
@@ -349,8 +349,7 @@ class ClusterChanges:
         with changing(self.scheduler.context) as client:
             controllers = self.scheduler.controllers
             queued = controllers is not None and controllers.queues is not None
-            listed = still_suspended(client, self.scheduler.options.suspended)
-            waiting = [workload for workload in listed if not (queued and workload.queue)]
+            waiting = [workload for workload in suspended(self.scheduler) if not (queued and workload.queue)]
             objects = [obj for workload in waiting for obj in workload.objects]
             created = apply_objects(client, self.scheduler.controllers, objects).created if objects else ()
             kept = {workload.text: workload.why for workload in waiting if workload.why}

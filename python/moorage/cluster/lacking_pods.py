@@ -56,7 +56,9 @@ def refusals(scheduler: PodScheduler) -> dict[str, str]:
 
 def suspended(scheduler: PodScheduler) -> list[Suspended]:
     """Return the workloads of other projects that the cluster has and that are suspended still."""
-    return still_suspended(scheduler.client, scheduler.options.suspended)
+    controllers = scheduler.sleeping_controllers
+    known = scheduler.options.suspended if controllers is None else controllers.suspended
+    return still_suspended(scheduler.client, known)
 
 
 def expanded(cluster: Cluster, **options: Unpack[SchedulerOptions]) -> Cluster:

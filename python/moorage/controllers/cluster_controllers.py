@@ -116,8 +116,8 @@ class ClusterControllers(SavedFields):
     ----------
     handlers : dict of type to ResourceEventHandler
         By kind, what hears of events; `SleepingControllers` pass them on.
-    suspended : sequence of Suspended
-        The suspended workloads of other projects that the cluster had.
+    suspended : tuple of Suspended
+        The workloads of other projects that were suspended when they came.
     queues : QueueController or None
         Kueue; None for a cluster without its queues.
     """
@@ -143,7 +143,7 @@ class ClusterControllers(SavedFields):
         self._replacements: list[tuple[Pod, Pod]] = []
         self._refused: dict[str, str] = {}
         self._absent = frozenset[str]()  # workloads that pods name and that were not read: by their paths
-        self.suspended: Sequence[Suspended] = ()
+        self.suspended: tuple[Suspended, ...] = ()
         self.queues: QueueController | None = None
         self._has_namespaces = False  # whether any was read; else each counts as there
         self._going: set[str] = set()  # UIDs of pods whose replacements were made when the cluster was read
@@ -263,7 +263,7 @@ class ClusterControllers(SavedFields):
 
     fields = (
         *("_changed", "_nodes", "_deleted", "_replacements", "_refused", "_absent"),
-        *("_has_namespaces", "_going"),
+        *("_has_namespaces", "_going", "suspended"),
         *("control", "availability"),
         *("budgets", "claims", "jobs", "kubelets", "attachments", "queues"),
     )
@@ -428,7 +428,7 @@ class ClusterControllers(SavedFields):
     def _queues(self) -> QueueController:
         from .queues.queue_controller import QueueController  # few clusters have Kueue
 
-        return QueueController(self._client, self.control, self.suspended)
+        return QueueController(self._client, self.control, lambda: self.suspended)
 
     def _reconcile_all(self, changed: Mapping[tuple[str, str], float]) -> None:
         """Look at workloads in the order of their writes. Those that make other workloads come first: if that

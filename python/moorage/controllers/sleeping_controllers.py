@@ -5,7 +5,7 @@ Plain pods on plain nodes need none, so that a program which has nothing else do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,7 +45,7 @@ class ControlledCluster(NamedTuple):
     now: Callable[[], float]
     times: TimesOf
     gates: FeatureGates
-    suspended: Sequence[Suspended] = ()
+    suspended: tuple[Suspended, ...] = ()
     """The suspended workloads of other projects that the cluster had."""
 
 
@@ -82,6 +82,11 @@ class SleepingControllers(SavedFields):
     def has_started(self) -> bool:
         """Whether all objects of the cluster were reported."""
         return self._has_started
+
+    @property
+    def suspended(self) -> tuple[Suspended, ...]:
+        """See `ClusterControllers`."""
+        return self._around.suspended if self._awake is None else self._awake.suspended
 
     def wake(self) -> ClusterControllers:
         """Return the controllers, and make them if there are none."""

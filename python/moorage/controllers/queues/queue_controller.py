@@ -3,7 +3,7 @@ them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -98,7 +98,7 @@ class QueueController(SavedFields):
     ----------
     client : ObjectStore
         Nobody else runs Kueue on it.
-    suspended : sequence of Suspended
+    suspended : callable
         The workloads of other projects that wait in queues.
 
     Attributes
@@ -115,6 +115,7 @@ class QueueController(SavedFields):
         "_shared",
         "_version",
         "_seen",
+        "_taken",
         "_is_behind",
         "_keys",
         "_maker",
@@ -125,10 +126,10 @@ class QueueController(SavedFields):
     )
 
     def __init__(
-        self, client: ObjectStore, control: StoreControl, suspended: Sequence[Suspended] = ()
+        self, client: ObjectStore, control: StoreControl, suspended: Callable[[], Sequence[Suspended]]
     ) -> None:
         self._client, self._control = client, control
-        self._suspended = {each.source.metadata.uid: each for each in suspended if each.source is not None}
+        self._suspended, self._taken = suspended, 0  # of which so many are known to Kueue
         self._shared = _SharedKueue(Kueue())
         self._version = ""
         self._seen = -1
@@ -200,8 +201,13 @@ class QueueController(SavedFields):
         for kind in (*_READ, Job, Pod, *((Node,) if self._has_topologies() else ())):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
-        if not self._version:
-            yield from (_Changed(each.source, False) for each in self._suspended.values() if each.source)
+        suspended = self._suspended()
+        yield from (_Changed(each.source, False) for each in suspended[self._taken :] if each.source)
+        self._taken = len(suspended)
+
+    def _suspended_job(self, uid: str) -> Suspended | None:
+        listed = self._suspended()
+        return next((job for job in reversed(listed) if job.source and job.source.metadata.uid == uid), None)
 
     def _has_topologies(self) -> bool:
         flavors: list[ResourceFlavor] = self._client.list(ResourceFlavor)[0]
@@ -293,7 +299,7 @@ class QueueController(SavedFields):
                 kueue.finish(key)
         elif not keys and maker.queue_of(job):
             self._enter(job, maker)
-        elif not keys and (waiting := self._suspended.get(job.metadata.uid)) is not None and waiting.is_held:
+        elif not keys and (waiting := self._suspended_job(job.metadata.uid)) is not None and waiting.is_held:
             self._make(waiting, {})  # as Kueue's configuration leaves its kind alone
         elif isinstance(job, Job):
             for key in keys:
@@ -399,7 +405,7 @@ class QueueController(SavedFields):
         if owner is None:
             return
         is_running = workload.status == "admitted" and workload.active
-        if (waiting := self._suspended.get(owner.uid)) is not None:
+        if (waiting := self._suspended_job(owner.uid)) is not None:
             self._expand(workload, waiting, is_running)
             return
         if owner.kind in (Pod.__name__, StatefulSet.__name__):

@@ -9,9 +9,11 @@ from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.given_objects import Counted, counted_pods
+from moorage.cluster.lacking_pods import awaited_pods
 from moorage.cluster.references import object_named
+from moorage.controllers.availability import why_awaited
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
@@ -43,7 +45,7 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next
 from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
-from moorage.store import ObjectClient
+from moorage.store import ObjectClient, find_object
 
 from ..asked_pods import as_template, without_number
 
@@ -188,6 +190,21 @@ def template_group_warnings(
         if root is not None and root != unit:
             whole = f"{COMPOSITE} {unit_name(root)}"
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
+
+
+def turn_warnings(scheduler: ChangingScheduler, templates: Iterable[PodTemplateFile]) -> Iterator[str]:
+    """Yield of which workloads of the cluster the next replica waits for pods before it, and not for room."""
+    for template in templates:
+        owner, namespace = template.pod.metadata.controller(), template.pod.namespace
+        if owner is None or owner.kind != StatefulSet.__name__:
+            continue
+        workload = find_object(scheduler.client, StatefulSet, owner.name, namespace)
+        if workload is not None:
+            with scheduler.transaction():
+                scheduler.change.scale(f"sts/{workload.key}", (workload.spec.replicas or 0) + 1)
+                awaited = [pod for pod in awaited_pods(scheduler) if pod.metadata.controller() == owner]
+            for pod in awaited[:1]:
+                yield f"{workload.full_name}: {pod.name} {why_awaited(pod)}; the count is what fits then."
 
 
 def asked_templates(

@@ -123,7 +123,12 @@ def capacity(  # noqa: PLR0913
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
-    from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
+    from moorage.answers.runs.pod_templates import (
+        as_gang,
+        read_templates,
+        template_group_warnings,
+        turn_warnings,
+    )
     from moorage.answers.runs.simulation import SimulationSetup, not_asked
     from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
@@ -165,7 +170,7 @@ def capacity(  # noqa: PLR0913
         alone = {} if gang else {pod.key: scheduler.ask.capacity(pod).count for pod in others}
     warnings = [*setup.warnings, *ahead, *read.warnings, *template_warnings(scheduler.client)]
     warnings += setup.unended_drains(scheduler) if is_run else ()
-    warnings += template_group_warnings(scheduler, pods, gang)
+    warnings += [*turn_warnings(scheduler, read.pods), *template_group_warnings(scheduler, pods, gang)]
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
     unasked = not_asked(cluster, scheduler, candidates)

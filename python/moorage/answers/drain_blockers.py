@@ -95,13 +95,18 @@ class _Drain:
 def _let_go(before: Sequence[Lack], alone: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
     """Return which pods can leave after a change, so that no other one of their workload stays instead; none
     where others lose their place, nor any that pending pods let go alone, unless all can leave."""
-    new = [lack for lack, is_new in zip(after, are_new(after, before), strict=True) if is_new]
-    if any(lack.problem == EVICTED for lack in new):
+    if any(goes and lack.problem == EVICTED for lack, goes in zip(after, _new(after, before), strict=True)):
         return {}
     alone = alone if after or not alone else before
-    by_both = zip(before, are_new(before, after), are_new(before, alone), strict=True)
+    by_both = zip(before, _new(before, after), _new(before, alone), strict=True)
     pods = [lack.pod.key for lack, goes, goes_alone in by_both if goes and not goes_alone]
     return {"placed": len(pods), "values": {"pods": pods, "empties": not after}} if pods else {}
+
+
+def _new(lacks: Sequence[Lack], before: Iterable[Lack]) -> list[bool]:
+    """See `are_new`; wherever the pods are that stay."""
+    here, there = ([lack._replace(problem=UNSCHEDULABLE) for lack in each] for each in (lacks, before))
+    return are_new(here, there)
 
 
 def lacks_of(scheduler: PodScheduler, blockers: Iterable[Blocker]) -> list[Lack]:

@@ -154,9 +154,7 @@ class EmptyingPlan(Tabular):
             counts = f"{number} of {self.drained_alone} nodes can be drained, each alone"
         if self.price is not UNSET:
             price = HourlyCost.of(self.least, self.price)
-            counts += (
-                f"; {price.text(sign='$')} an hour less without {'it' if len(self.nodes) == 1 else 'them'}"
-            )
+            counts += f"; {price.text()} less without {'it' if len(self.nodes) == 1 else 'them'}"
             counts += f", of {self.unpriced} the price is unknown" if self.unpriced else ""
         return "; ".join(filter(None, (counts, self.obstacle())))
 

@@ -55,10 +55,10 @@ class HourlyCost(NamedTuple):
         most, least = rounded(self.most), rounded(self.least)
         return most, least if least < most else None
 
-    def text(self, form: str = ".2f", sign: str = "") -> str:
-        """Return the price, its range, or its bound, in a form of numbers, each after the sign of a
-        currency."""
-        zero, least, most = (f"{sign}{amount:{form}}" for amount in (0.0, *self))
+    def text(self, form: str = ".2f", unit: str = " $/h") -> str:
+        """Return the price, its range, or its bound, in a form of numbers."""
+        zero, least, most = (f"{amount:{form}}" for amount in (0.0, *self))
         if least == most:
-            return most
-        return f"at most {most}" if self.least <= 0 or least == zero else f"{least} to {most}"
+            return f"{most}{unit}"
+        is_bound = self.least <= 0 or least == zero
+        return f"at most {most}{unit}" if is_bound else f"{least} to {most}{unit}"

@@ -163,8 +163,8 @@ class RemovalVerdict:
         if self.decision:
             who = with_version(self.autoscaler)
             verdict = f"{who} would {self.decision} node {self.node} ({self.reason})"
-            saved = saved_text(HourlyCost.of(self.saved_at_least, self.saved))
-            saved = f"{saved} $/h less" if saved else "the price is unknown"
+            saved = saved_text(HourlyCost.of(self.saved_at_least, self.saved), " $/h")
+            saved = f"{saved} less" if saved else "the price is unknown"
             yield f"{verdict} if it is looked at alone: {saved}"
             for node, pods in self.moves.items():
                 yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"

@@ -328,12 +328,12 @@ def price_text(*prices: HourlyCost) -> str:
     if not total.is_known:
         return "at unknown prices"
     unknown = "spot price unknown, " * any(price.least == 0 < price.most for price in prices)
-    return f"{unknown}{total.text('.2g' if 0 < total.most < 0.1 else '.2f')} $/h more"
+    return f"{unknown}{total.text('.2g' if 0 < total.most < 0.1 else '.2f')} more"
 
 
-def saved_text(saved: HourlyCost) -> str:
+def saved_text(saved: HourlyCost, unit: str = "") -> str:
     """Return what is saved per hour; "" if that is not known."""
-    return saved.text(".4g") if saved.is_known else ""
+    return saved.text(".4g", unit) if saved.is_known else ""
 
 
 def chosen_text(nodes: Iterable[NewNode | Launched]) -> str:

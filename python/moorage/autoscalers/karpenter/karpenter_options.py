@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from moorage.errors import InputError, examples, located, shorten
+from moorage.errors import InputError, examples, located, nearest, shorten
 from moorage.kube import Object, TopologySpreadConstraint
 from moorage.kube.model.autoscaling import KarpenterSettings
 
@@ -88,6 +88,12 @@ V = TypeVar("V", bool, int, float)
 _POLICIES = {"PREFERENCE_POLICY": ("Respect", "Ignore"), "MIN_VALUES_POLICY": ("Strict", "BestEffort")}
 _NOT_READ = ("SCHEDULER_CONFIG",)
 """What decides, too, but is not read."""
+_GATES = frozenset(
+    {
+        *("CapacityBuffer", "NodeOverlay", "NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation"),
+        *("StaticCapacity", "TerminateFirstDrift"),
+    }
+)
 
 
 def settings_in(objects: Iterable[Object]) -> KarpenterSettings | None:
@@ -107,6 +113,11 @@ def karpenter_flags(settings: KarpenterSettings | None) -> KarpenterOptions:
         return KarpenterOptions()
     usual, gates = KarpenterOptions(), _gates(settings, "FEATURE_GATES")
     notes = [f"{name} not read" for name in _NOT_READ if settings.values.get(name)]
+    notes += [
+        f"gate {name} not known{nearest(name, _GATES).replace('; ', ', ')}"
+        for name in gates
+        if name not in _GATES
+    ]
     return KarpenterOptions(
         ignores_preferences=_policy(settings, "PREFERENCE_POLICY"),
         best_effort=_policy(settings, "MIN_VALUES_POLICY"),

@@ -314,7 +314,7 @@ class NodesPrice(Document, frozen=True):
 
 def at_price(price: HourlyCost) -> str:
     """Say what nodes come at, per hour."""
-    return f"{'at' if price.least == price.most else 'for'} {price.text()} $/h"
+    return f"{'at' if price.least == price.most else 'for'} {price.text()}"
 
 
 def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[str]:

@@ -148,7 +148,7 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     price = _total_price(rooms)
     if price.most:
         idle = sum(room.idle for room in rooms if room.idle is not UNSET)
-        text += f"; {price.text(sign='$')} an hour, {idle / price.most:.0%} of it idle"
+        text += f"; {price.text()}, {idle / price.most:.0%} of it idle"
         unpriced = sum(_without_price(room, room.nodes) for room in rooms)
         text += f", without {number_of(unpriced, 'node', 'nodes')} of unknown price" if unpriced else ""
     return text + _in_use(rooms)
@@ -182,7 +182,7 @@ def _total_price(rows: Iterable[Row]) -> HourlyCost:
 def _price(row: Row, form: str) -> str:
     if row.price is UNSET:
         return ""
-    return HourlyCost.of(row.least, row.price).text(form).replace("at most ", "\u2264")
+    return HourlyCost.of(row.least, row.price).text(form, "").replace("at most ", "\u2264")
 
 
 def write_uses(
@@ -311,7 +311,7 @@ def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
     if price.most:
         unpriced = number_of(sum(_without_price(use, use.pods) for use in uses), "pod", "pods")
         rest = "" if unpriced.startswith("0 ") else f", without {unpriced} on nodes of unknown price"
-        text += f"; {price.text(sign='$')} an hour{rest}"
+        text += f"; {price.text()}{rest}"
     return text + _in_use(uses)
 
 

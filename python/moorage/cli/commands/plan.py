@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from moorage.table import Tabular
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
-Question = Callable[["Ground"], "Tabular"]
+Question = Callable[["PlanGround"], "Tabular"]
 pod_option = click.option(
     "--pod",
     "templates",
@@ -65,7 +65,7 @@ pod_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Also move pods that have no controller.")
 
 
-class Ground(NamedTuple):
+class PlanGround(NamedTuple):
     """What a question is about: a cluster, how it came about, the pods of --pod, and with what nodes come."""
 
     scheduler: Scheduler
@@ -145,7 +145,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         if not like:
             raise click.UsageError(f"{option} has no effect without --like")
 
-    def ask(ground: Ground) -> Tabular:
+    def ask(ground: PlanGround) -> Tabular:
         from moorage.answers.nodes.planned_nodes import planned_nodes, prices_of
 
         scheduler, pods = ground.scheduler, ground.pods
@@ -252,7 +252,7 @@ def drain(
             f"--autoscale needs the nodes that are drained: give them in place of {source}"
         )
 
-    def ask(ground: Ground) -> Tabular:
+    def ask(ground: PlanGround) -> Tabular:
         from moorage.answers.node_emptying import drain_plan
         from moorage.kube import Node
 
@@ -296,7 +296,7 @@ def defragment(
     if (nodes is None) == (gpus is None):
         raise click.UsageError("give either --nodes or --gpus")
 
-    def ask(ground: Ground) -> Tabular:
+    def ask(ground: PlanGround) -> Tabular:
         return ground.scheduler.ask.defragment(
             nodes, gpus, resource=resource, max_moves=max_moves, force=force
         )
@@ -321,7 +321,7 @@ def bound(**options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(ground: Ground) -> Tabular:
+    def ask(ground: PlanGround) -> Tabular:
         from moorage.answers.new_nodes import admitted_pods, asked_pods
 
         scheduler = ground.scheduler
@@ -383,7 +383,7 @@ def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
-    def ask(ground: Ground) -> Tabular:
+    def ask(ground: PlanGround) -> Tabular:
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.consolidation_rounds import NO_POOL, with_draws
         from moorage.kube import NodePool
@@ -446,7 +446,7 @@ def _answer(
             stage()
             notes = [*(_notes(scheduler, read.pods) if "templates" in options else ()), *ahead]
             begun, pods = Beginning(setup.make, lead), [(each.pod, each.share) for each in read.pods]
-            answer = ask(Ground(scheduler, begun, pods, setup.coming))
+            answer = ask(PlanGround(scheduler, begun, pods, setup.coming))
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]

@@ -129,7 +129,7 @@ class _Defaults(NamedTuple):
     values: tuple[tuple[str, Any], ...]
     amounts: tuple[str, ...]
     structs: tuple[tuple[str, _Defaults], ...]
-    function: Callable[[Any], Any] | None
+    dependent: Dependent | None
 
 
 @cache
@@ -152,7 +152,7 @@ def _defaults(struct: type[Struct], name: str, more: tuple[FieldLine, ...] = ())
             inner = _defaults(held[0], names[0], tuple(line for line in lines if line.name))
             if any(inner):
                 structs.append((field.name, inner))
-    return _Defaults(tuple(values), tuple(amounts), tuple(structs), _FUNCTIONS.get(name))
+    return _Defaults(tuple(values), tuple(amounts), tuple(structs), DEPENDENT.get(name))
 
 
 def with_defaults(value: S, name: str) -> S:
@@ -189,16 +189,56 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
         if filled is not given:
             changes[name] = filled
     whole = replace(value, **changes) if changes else value
-    return whole if defaults.function is None else defaults.function(whole)
+    return whole if defaults.dependent is None else with_dependent(whole, defaults.dependent)
 
 
-def _count(request: Any) -> Any:
-    """Set the number of devices of a request."""
-    is_exact = request.allocation_mode == "ExactCount" and not request.count
-    return replace(request, count=1) if is_exact else request
+# ---- defaults that depend on other fields ------------------------------------------------------------------
+
+Dependent = Callable[[Callable[[str], Any]], dict[str, Any]]
+"""Returns what is set in a struct, by the names in JSON; gets what returns the value of a field."""
+_MOST = 2**31 - 1
 
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = dict.fromkeys(
-    ("resource.v1.ExactDeviceRequest", "resource.v1.DeviceSubRequest"), _count
-)
-"""By struct, the defaults that depend on other fields."""
+def with_dependent(value: S, defaults: Dependent) -> S:
+    """Return a struct with what depends on its other fields; `value` itself if it has that."""
+    names = _attributes(type(value))
+    missing = defaults(lambda name: getattr(value, names[name]))
+    return replace(value, **{names[name]: each for name, each in missing.items()}) if missing else value
+
+
+@cache
+def _attributes(struct: type[Struct]) -> dict[str, str]:
+    return {field.encode_name: field.name for field in fields(struct)}
+
+
+def job_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
+    """One completion, a parallelism of 1 and six failures (kubernetes v1.36, SetDefaults_Job)."""
+    missing: dict[str, Any] = {}
+    if get("parallelism") is None:
+        missing = {"parallelism": 1} | ({"completions": 1} if get("completions") is None else {})
+    if get("backoffLimit") is None:
+        missing["backoffLimit"] = 6 if get("backoffLimitPerIndex") is None else _MOST
+    if get("podReplacementPolicy") is None:
+        has_policy = get("podFailurePolicy") is not None
+        missing["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
+    return missing
+
+
+def node_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
+    """Pods may take all that a node has."""
+    capacity = get("capacity")
+    return {"allocatable": capacity} if capacity and not get("allocatable") else {}
+
+
+def _count(get: Callable[[str], Any]) -> dict[str, Any]:
+    """The number of devices of a request."""
+    is_exact = (get("allocationMode") or "ExactCount") == "ExactCount"
+    return {"count": 1} if is_exact and not get("count") else {}
+
+
+DEPENDENT: dict[str, Dependent] = {
+    "core.v1.NodeStatus": node_defaults,
+    "resource.v1.ExactDeviceRequest": _count,
+    "resource.v1.DeviceSubRequest": _count,
+}
+"""By struct, the defaults that depend on other fields; a Job has some, too, but not that of a CronJob."""

@@ -12,7 +12,7 @@ from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode_template
-from ..apiserver.struct_tables import with_defaults
+from ..apiserver.struct_tables import job_defaults, node_defaults, with_defaults, with_dependent
 from ..apiserver.unknown_fields import struct_of
 from ..model.autoscaling import Budget, NodePool
 from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
@@ -73,7 +73,6 @@ GRACE_PERIOD = 30
 _NO_STATUS = PodStatus()
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
-_NO_LIMIT = 2**31 - 1
 
 _REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
 _WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
@@ -421,7 +420,7 @@ def _merged(
 
 
 def _default_node(node: Node, classes: PriorityClasses) -> Node:
-    return _with(node, status=_with(node.status, allocatable=node.status.allocatable or node.status.capacity))
+    return _with(node, status=with_dependent(node.status, node_defaults))
 
 
 def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namespace:
@@ -512,24 +511,10 @@ def _default_replication_controller(
 
 
 def _default_job(job: Job, classes: PriorityClasses) -> Job:
-    """Default to one completion, a parallelism of 1 and six failures (kubernetes v1.36, SetDefaults_Job)."""
-    spec = job.spec
-    if spec.parallelism is None:
-        spec = replace(spec, parallelism=1, completions=1 if spec.completions is None else spec.completions)
+    spec = with_dependent(job.spec, job_defaults)
     template = _default_template(spec.template, classes, tolerate=True)
-    limit, policy = spec.backoff_limit, spec.pod_replacement_policy
-    if limit is None:
-        limit = 6 if spec.backoff_limit_per_index is None else _NO_LIMIT
-    if policy is None:
-        policy = "TerminatingOrFailed" if spec.pod_failure_policy is None else "Failed"
-    spec = replace(
-        spec,
-        completion_mode=spec.completion_mode or "NonIndexed",
-        backoff_limit=limit,
-        pod_replacement_policy=policy,
-        template=template,
-    )
-    return replace(job, spec=spec)
+    mode = spec.completion_mode or "NonIndexed"
+    return replace(job, spec=replace(spec, completion_mode=mode, template=template))
 
 
 def _default_as_listed(obj: T, _: PriorityClasses) -> T:

@@ -16,7 +16,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 
 from ...apiserver.decode import decode
-from ...apiserver.struct_tables import default_lines, planned_parts
+from ...apiserver.struct_tables import DEPENDENT, Dependent, default_lines, job_defaults, planned_parts
 from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
 from ...field_errors import Json, part, parts
@@ -41,8 +41,10 @@ _ZERO_IS_ABSENT = frozenset({"core.v1.Probe"})
 
 
 class _StructDefaults(NamedTuple):
-    """What is set in a struct: a function, values by their paths, forms of quantities, structs in fields."""
+    """What is set in a struct: what depends on other fields, values by their paths, forms of quantities,
+    structs in fields."""
 
+    dependent: Dependent | None
     function: Callable[[Json], None] | None
     values: tuple[tuple[tuple[str, ...], bytes, Condition], ...]
     quantities: tuple[tuple[str, Callable[[Any], Any]], ...]
@@ -54,6 +56,7 @@ class _StructDefaults(NamedTuple):
 def _plan(struct: str) -> _StructDefaults:
     lines = default_lines().get(struct, ())
     return _StructDefaults(
+        DEPENDENT.get(struct),
         _FUNCTIONS.get(struct),
         tuple(
             (tuple(path.split(".")), value.encode(), when)
@@ -91,6 +94,8 @@ def with_version_defaults(
 
 def _fill(value: Json, struct: str, gates: FeatureGates) -> None:
     plan = _plan(struct)
+    if plan.dependent is not None:
+        value |= plan.dependent(value.get)
     if plan.function is not None:
         plan.function(value)
     for path, default, when in plan.values:
@@ -167,8 +172,6 @@ def _pod_spec(spec: Json) -> None:
 
 # ---- workloads ---------------------------------------------------------------------------------------------
 
-_MOST = 2**31 - 1
-
 
 def _controller(controller: Json) -> None:
     """A ReplicationController selects, and has, the labels of its template."""
@@ -206,15 +209,7 @@ def _daemon_set(daemon_set: Json) -> None:
 
 def _job(job: Json) -> None:
     spec = _held(job, "spec")
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    if spec.get("parallelism") is None:
-        spec["parallelism"] = 1
-    if spec.get("backoffLimit") is None:
-        spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else _MOST
-    if spec.get("podReplacementPolicy") is None:
-        has_policy = spec.get("podFailurePolicy") is not None
-        spec["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
+    spec |= job_defaults(spec.get)
     labels, meta = part(part(part(spec, "template"), "metadata"), "labels"), _held(job, "metadata")
     if labels and not meta.get("labels"):
         meta["labels"] = labels  # the same map, as in the server: what is added to it is in both
@@ -255,11 +250,6 @@ def _service(service: Json) -> None:
         _set(spec, ("allocateLoadBalancerNodePorts",), b"true", False)
 
 
-def _node_status(status: Json) -> None:
-    if not status.get("allocatable") and status.get("capacity"):
-        status["allocatable"] = dict(status["capacity"])
-
-
 def complete_limits(item: Json) -> None:
     """Defaults of containers: of limits the maximum; of requests the default limit, then the minimum."""
     if item.get("type") == "Container":
@@ -281,11 +271,6 @@ def _autoscaler(autoscaler: Json) -> None:
             behavior[name] = json.loads(json.dumps(rules)) | given
 
 
-def _device_request(request: Json) -> None:
-    if (request.get("allocationMode") or "ExactCount") == "ExactCount" and not request.get("count"):
-        request["count"] = 1
-
-
 def _held(value: Json, name: str) -> Json:
     """Return the struct of a field, which is made where it is absent."""
     if value.get(name) is None:
@@ -303,13 +288,10 @@ _FUNCTIONS: dict[str, Callable[[Json], None]] = {
     "core.v1.ImageVolumeSource": _image_volume,
     "core.v1.ReplicationController": _controller,
     "core.v1.Service": _service,
-    "core.v1.NodeStatus": _node_status,
     "core.v1.LimitRangeItem": complete_limits,
     "apps.v1.Deployment": _deployment,
     "apps.v1.StatefulSet": _stateful_set,
     "apps.v1.DaemonSet": _daemon_set,
     "batch.v1.Job": _job,
     "autoscaling.v2.HorizontalPodAutoscaler": _autoscaler,
-    "resource.v1.ExactDeviceRequest": _device_request,
-    "resource.v1.DeviceSubRequest": _device_request,
 }

@@ -191,11 +191,17 @@ def test_a_job_that_waits_is_tried_anew_when_it_asks_for_less_or_for_another_que
 def test_a_job_waits_without_workload_until_its_class_of_priority_comes() -> None:
     urgent = job("a", 1)
     urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
-    scheduler = mo.Scheduler(load([NODE, *QUEUES, urgent]))
+    kinds = [of_kueue("WorkloadPriorityClass", name, {}) | {"value": 9} for name in ("hihg", "high")]
+    for kind in kinds:
+        del kind["spec"]
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, urgent, kinds[0]]))
     assert running(scheduler) == []
-    kind = of_kueue("WorkloadPriorityClass", "high", {}) | {"value": 9}
-    del kind["spec"]
-    scheduler.change.apply([kind])
+    queues = scheduler.ask.queues()
+    assert queues is not None
+    assert [each.why for each in queues.refused.values()] == [
+        'WorkloadPriorityClass.kueue.x-k8s.io "high" not found, so Kueue makes no Workload; nearest: hihg'
+    ]
+    scheduler.change.apply([kinds[1]])
     scheduler.sync()
     assert running(scheduler) == ["a"]
 

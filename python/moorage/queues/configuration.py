@@ -26,6 +26,20 @@ _RUNTIME = {
     ),
 }
 """Fields about how Kueue runs."""
+_PARTS = {
+    "fairSharing": {"enable", "preemptionStrategies"},
+    "waitForPodsReady": {
+        *("enable", "timeout", "blockAdmission", "requeuingStrategy", "recoveryTimeout"),
+    },
+    "waitForPodsReady.requeuingStrategy": {
+        *("timestamp", "backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds"),
+    },
+    "integrations": {"frameworks", "externalFrameworks", "podOptions", "labelKeysToCopy"},
+    "resources": {"excludeResourcePrefixes", "transformations", "deviceClassMappings"},
+}
+"""Which fields these have."""
+_OF_PARTS = "integrations.externalFrameworks", "integrations.podOptions", "resources.deviceClassMappings"
+"""Fields of them that decide about workloads, and are not simulated."""
 _SYSTEM = {"kube-system", "kueue-system"}
 
 
@@ -56,6 +70,7 @@ def read_configuration(source: ConfigMap) -> Configuration:
         gates={name: is_on for name, is_on in fields.feature_gates.items() if name in GATES},
         frameworks=None if frameworks is None else frozenset(frameworks),
         excluded=fields.resources.exclude_resource_prefixes,
+        transformations=fields.resources.transformations,
     )
     return Configuration(settings, tuple(_ignored(read, is_old)))
 
@@ -71,9 +86,12 @@ def _ignored(read: ReadConfiguration, is_old: bool) -> Iterator[str]:
     waits = fields.wait_for_pods_ready
     if waits is not None and (not is_old or waits.enable):
         yield "waitForPodsReady"
-    yield from (
-        f"resources.{name}" for name in map_of(document, "resources") if name != "excludeResourcePrefixes"
-    )
+    for path, names in _PARTS.items():
+        for name in map_of(document, *path.split(".")):
+            if name not in names:
+                yield f"{path}.{name} (no such field)"
+            elif f"{path}.{name}" in _OF_PARTS:
+                yield f"{path}.{name}"
     yield from (f"featureGates.{name}" for name in fields.feature_gates if name not in GATES)
 
 

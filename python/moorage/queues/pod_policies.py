@@ -10,12 +10,14 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import parse
 from moorage.kube.admission.validate_object import with_limits_requested
 from moorage.kube.model.meta import Object, Resources
 from moorage.kube.model.pod import Container, PodSpec
 from moorage.kube.model.policy import LimitRange, RuntimeClass
 
-from .whole_amounts import Amounts, amounts, amounts_of, greater
+from .settings import Settings
+from .whole_amounts import Amounts, amounts, amounts_of, greater, plus
 
 _ABOVE, _BELOW = (
     "requests must not be above the limitRange max",
@@ -31,12 +33,13 @@ class PodPolicies:
     ----------
     objects : iterable of Object
         As the API server stores them; other kinds are passed over.
-    excluded : tuple of str
-        How the names of resources begin that do not count.
+    settings : Settings
+        Say which resources count, and as what.
     """
 
-    def __init__(self, objects: Iterable[Object], excluded: tuple[str, ...]) -> None:
-        self._excluded = excluded
+    def __init__(self, objects: Iterable[Object], settings: Settings) -> None:
+        self._excluded = settings.excluded
+        self._transformed = {each.input: each for each in settings.transformations}
         self._ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
         self._classes: dict[str, RuntimeClass] = {}
         for obj in objects:
@@ -60,9 +63,20 @@ class PodPolicies:
     def counted(self, spec: PodSpec) -> Amounts:
         """Return what a pod asks for of the resources that count."""
         amounts = amounts_of(spec)
-        if not self._excluded:
-            return amounts
-        return {name: value for name, value in amounts.items() if not name.startswith(self._excluded)}
+        if self._excluded:
+            amounts = {key: value for key, value in amounts.items() if not key.startswith(self._excluded)}
+        counted = amounts
+        for name in self._transformed.keys() & amounts.keys():
+            rule, units = self._transformed[name], _units(name, amounts[name])
+            if rule.multiply_by in amounts:
+                units *= _units(rule.multiply_by, amounts[rule.multiply_by])
+            if rule.strategy == "Replace":
+                counted = plus(counted, {name: -amounts[name]})
+            for output, each in rule.outputs.items():
+                scale = 10**6 if output == "cpu" else 10**9
+                counted = plus(counted, {output: -(-parse(each).nanos() * units // scale)})
+        replaced = {name for name, rule in self._transformed.items() if rule.strategy == "Replace"}
+        return {key: value for key, value in counted.items() if value or key not in replaced}
 
     def refusal(self, specs: Iterable[PodSpec], namespace: str) -> str:
         """Return why pods are not admitted whatever the quota; "" if nothing forbids them."""
@@ -101,6 +115,11 @@ def _with_defaults(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
         )
 
     return replace(spec, containers=filled(spec.containers), init_containers=filled(spec.init_containers))
+
+
+def _units(resource: str, value: int) -> int:
+    """Return an amount in whole units, rounded up."""
+    return -(-value // 1000) if resource == "cpu" else value
 
 
 def _joined(texts: list[str]) -> str:

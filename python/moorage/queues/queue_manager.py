@@ -151,7 +151,7 @@ class Kueue:
         self._pending: dict[str, PendingQueue] = {}
         self._busy: set[str] = set()  # the queues with workloads that are tried
         self._snapshot: QueueSnapshot | None = None
-        self._policies = PodPolicies((), ())
+        self._policies = PodPolicies((), self.settings)
         self._local: dict[tuple[str, str], LocalQueue] = {}
         self._generations: dict[str, int] = {}
         self._touched: dict[str, None] = {}
@@ -242,7 +242,7 @@ class Kueue:
         self._generations = self._known_generations()
         self._snapshot = None
         objects = self._objects.values()
-        self._policies = PodPolicies(objects, self.settings.excluded)
+        self._policies = PodPolicies(objects, self.settings)
         self._local = {(each.namespace, each.name): each for each in objects if isinstance(each, LocalQueue)}
         queues = {each.name: each for each in objects if isinstance(each, ClusterQueue)}
         for name in self._pending.keys() - queues.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.errors import InputError, nearest
+from moorage.kube.apiserver.kueue_configuration import ResourceTransformation
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 
@@ -39,6 +40,8 @@ class Settings:
         The kinds that become workloads, such as ``batch/job``; by default all that are known.
     excluded : tuple of str
         How the names of resources begin that do not count.
+    transformations : tuple of ResourceTransformation
+        As what others count.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class Settings:
     gates: dict[str, bool] = field(default_factory=dict)
     frameworks: frozenset[str] | None = None
     excluded: tuple[str, ...] = ()
+    transformations: tuple[ResourceTransformation, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.gates:

@@ -8,15 +8,18 @@ from typing import Literal
 
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.document import Count, Document
+from moorage.kube.model.kueue import Cohort
 from moorage.queues import Kueue
+from moorage.queues.quota import Node
 from moorage.queues.snapshot import Queue
 from moorage.queues.whole_amounts import text
 
 
 class QueueUse(Document, frozen=True):
-    """A resource of a flavor in a ClusterQueue; amounts are quantities."""
+    """A resource of a flavor in a ClusterQueue, or of a cohort's own quota; amounts are quantities."""
 
     queue: str
+    """Empty for a cohort."""
     cohort: str
     """Empty without one."""
     flavor: str
@@ -48,32 +51,42 @@ class QueuesDocument(Document, frozen=True, kw_only=True):
 
 
 def queue_use(queues: QueueController) -> list[QueueUse]:
-    """Return a row for each resource of each flavor, by queue."""
-    return [
+    """Return a row for each resource of each flavor, by queue; then for quotas of cohorts."""
+    kueue = queues.kueue
+    rows = [
         _use(kueue, queue, flavor, resource)
-        for kueue in [queues.kueue]
         for _, queue in sorted(kueue.snapshot.queues.items())
         for group in queue.groups
         for flavor in group.flavors
         for resource in sorted(group.resources)
     ]
+    cohorts = sorted(kueue.listed(Cohort), key=lambda each: each.name)
+    return rows + [
+        _use(kueue, kueue.snapshot.cohorts[each.name], flavor.name, quota.name)
+        for each in cohorts
+        for group in each.spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    ]
 
 
-def _use(kueue: Kueue, queue: Queue, flavor: str, resource: str) -> QueueUse:
-    cell, free = queue.cell((flavor, resource)), queue.available((flavor, resource))
-    share, unused = queue.share().weighted(), max(0, cell.nominal - cell.usage)
+def _use(kueue: Kueue, node: Node, flavor: str, resource: str) -> QueueUse:
+    cell, share = node.cell((flavor, resource)), node.share().weighted()
+    free, unused = max(0, cell.available()), max(0, cell.subtree - cell.usage)
+    queue = node if isinstance(node, Queue) else None
+    above = node if queue is None else node.parent
     return QueueUse(
-        queue=queue.name,
-        cohort=queue.parent.name if queue.parent is not None else "",
+        queue="" if queue is None else queue.name,
+        cohort="" if above is None else above.name,
         flavor=flavor,
         resource=resource,
         nominal=text(resource, cell.nominal),
         used=text(resource, cell.usage),
-        borrowed=text(resource, max(0, cell.usage - cell.nominal)),
+        borrowed=text(resource, 0 if node.parent is None else max(0, cell.usage - cell.subtree)),
         lent=text(resource, max(0, unused - free)),
         free=text(resource, free),
-        admitted=len(queue.workloads),
-        waiting=sum(map(len, kueue.waiting(queue.name))),
+        admitted=0 if queue is None else len(queue.workloads),
+        waiting=0 if queue is None else sum(map(len, kueue.waiting(queue.name))),
         share=-1.0 if isinf(share) else round(share, 1),
-        inactive=queue.inactive,
+        inactive="" if queue is None else queue.inactive,
     )

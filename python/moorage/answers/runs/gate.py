@@ -436,6 +436,8 @@ def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -
         yield "new versions become ready"
     if changes > 1 and any(outcome.status not in (PLACED, REPLACED) for outcome in simulation.outcomes):
         yield "the changes come at one moment"
+    if (queues := simulation.scheduler.ask.queues()) is not None:
+        yield queues.basis
     yield from _later_evictions(simulation.scheduler)
     yield from _contended_quotas(simulation)
     yield from _lost_volumes(simulation.scheduler)

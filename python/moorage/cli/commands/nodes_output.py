@@ -246,7 +246,7 @@ def _queues(uses: Sequence[QueueUse], is_raw: bool) -> tuple[Document, str, Prin
         columns.append(("INACTIVE", attrgetter("inactive")))
     waiting = {use.queue: use.waiting for use in uses}
     held = {use.queue: use.admitted for use in uses}
-    queues = number_of(len(waiting), "ClusterQueue", "ClusterQueues")
+    queues = number_of(len(waiting.keys() - {""}), "ClusterQueue", "ClusterQueues")
     line = f"{queues}: {number_of(sum(held.values()), 'workload holds', 'workloads hold')} quota, "
     wait = number_of(sum(waiting.values()), "waits", "wait")
     from moorage.answers.queues.queue_use import QueuesDocument  # few clusters have queues

@@ -30,6 +30,7 @@ from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, i
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.configuration import Configuration, read_configuration
 from moorage.queues.jobs.job_workloads import JobWorkloads
+from moorage.queues.settings import Settings
 from moorage.queues.whole_amounts import amounts_of
 from moorage.saved_fields import SavedFields
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
@@ -145,6 +146,12 @@ class QueueController(SavedFields):
     def kueue(self) -> Kueue:
         """The queues and workloads as they are; not to be changed."""
         return self._shared.kueue
+
+    @property
+    def basis(self) -> str:
+        """What decides, in a few words."""
+        source = "defaults" if self.kueue.settings == Settings() else "ConfigMap"
+        return f"Kueue 0.17 with its {source}"
 
     @property
     def cycles(self) -> tuple[Cycle, ...]:
@@ -383,9 +390,7 @@ class QueueController(SavedFields):
         why = next(filter(None, map(maker.refusal, workloads)), "")
         for unit in units:
             if why:
-                self.refused[unit.metadata.uid] = RefusedJob(
-                    job, workloads, f"{why}, so Kueue makes no Workload"
-                )
+                self.refused[unit.metadata.uid] = RefusedJob(job, workloads, why)
             else:
                 self.refused.pop(unit.metadata.uid, None)
                 self._keys[unit.metadata.uid] = _keys(workloads)

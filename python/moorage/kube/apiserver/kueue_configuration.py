@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from moorage.errors import InputError, located
 
 from ..model.autoscaling import KUEUE_KEY, ConfigMap
-from ..model.meta import LabelSelector, Struct, one_of
+from ..model.meta import LabelSelector, Resources, Struct, one_of
 from ..read.documents import read_first
 from .decode import decode
 
 _STRATEGY = one_of("LessThanOrEqualToFinalShare", "LessThanInitialShare", required=True)
 _TIMESTAMP = one_of("Eviction", "Creation")
+_RETAINING = one_of("Retain", "Replace", required=True)
 
 
 class KueueFairSharing(Struct, frozen=True):
@@ -41,10 +42,20 @@ class Integrations(Struct, frozen=True):
     frameworks: tuple[str, ...] | None = None
 
 
+class ResourceTransformation(Struct, frozen=True):
+    """What a resource counts as, for each unit of it."""
+
+    input: str = ""
+    strategy: str = "Retain"
+    multiply_by: str = ""
+    outputs: Resources = {}
+
+
 class ResourceRules(Struct, frozen=True):
-    """Which resources count."""
+    """Which resources count, and as what."""
 
     exclude_resource_prefixes: tuple[str, ...] = ()
+    transformations: tuple[ResourceTransformation, ...] = ()
 
 
 class KueueConfiguration(Struct, frozen=True):
@@ -87,4 +98,7 @@ def read_kueue_configuration(source: ConfigMap) -> ReadConfiguration:
         if fields.wait_for_pods_ready is not None:
             with located(path="waitForPodsReady.requeuingStrategy.timestamp"):
                 _TIMESTAMP(fields.wait_for_pods_ready.requeuing_strategy.timestamp)
+        for at, each in enumerate(fields.resources.transformations):
+            with located(path=f"resources.transformations[{at}].strategy"):
+                _RETAINING(each.strategy)
         return ReadConfiguration(fields, value)

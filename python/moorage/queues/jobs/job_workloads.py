@@ -8,7 +8,7 @@ from hashlib import sha1
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import located
+from moorage.errors import located, nearest
 from moorage.kube.model.kueue import (
     LocalQueue,
     PodSet,
@@ -109,9 +109,11 @@ class JobWorkloads:
     def refusal(self, workload: Workload) -> str:
         """Return why Kueue does not make a workload, as its class of priority is not there; "" if it does."""
         ref = workload.spec.priority_class_ref
-        if ref is None or ref.name in (self._classes if ref.group == KUEUE else self._pod_classes):
+        classes = self._classes if ref is not None and ref.group == KUEUE else self._pod_classes
+        if ref is None or ref.name in classes:
             return ""
-        return f'{ref.kind}.{ref.group} "{ref.name}" not found'
+        hint = nearest(ref.name, classes)
+        return f'{ref.kind}.{ref.group} "{ref.name}" not found, so Kueue makes no Workload{hint}'
 
     def queue_of(self, obj: Object) -> str:
         """Return the queue that an object names, or has by default; "" for none, or for a kind that is not

@@ -143,6 +143,8 @@ def _write(form: str, findings: Sequence[LintFinding], is_about_pods: bool, abou
     ]
     whole = PrintedTable(("LEVEL", "RULE", "NAMESPACE", "OBJECT", "PODS", "WHAT", "COMMAND"), rows)
     table = whole if form in ("wide", "csv") else finding_table(findings, folds=True)
+    if len(table.cells) < len(findings):
+        lines.append("findings that are alike share a row; -o wide has each")
     document = FindingsDocument(counts=counted(findings), items=listed)
 
     def page() -> PageOf:

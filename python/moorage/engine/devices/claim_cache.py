@@ -87,13 +87,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         changed, self._observed.changed = self._observed.changed, set()
         return changed
 
-    def forget_changes(self) -> None:
-        """Have the next `take_changes` name all devices."""
-        self._observed.changed = None
-
-    def note_changes(self, devices: Iterable[DeviceId]) -> None:
-        """Note devices for `take_changes`."""
-        if self._observed.changed is not None:
+    def note_changes(self, devices: Iterable[DeviceId] | None) -> None:
+        """Note devices for `take_changes`; None: any."""
+        if devices is None:
+            self._observed.changed = None
+        elif self._observed.changed is not None:
             self._observed.changed.update(devices)
 
     def _observe(self, key: str, obj: ResourceClaim | None) -> None:

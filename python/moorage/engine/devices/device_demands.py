@@ -217,7 +217,7 @@ class DeviceDemands:
             view_of[row] = numbers[key]
         self._current = DeviceViews(cluster, used, view_of, features)
         self._sharing = SharedDevices(self._current) if self.are_order_free else None
-        self._state.claim_cache.forget_changes()
+        self._state.claim_cache.note_changes(None)
 
     def follow(self) -> None:
         """Bring the state of devices up to date with the claims."""

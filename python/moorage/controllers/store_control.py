@@ -107,7 +107,7 @@ def by_owner(obj: Object) -> tuple[str, ...]:
     return values
 
 
-_MOST_OWNERS = 1 << 12
+_MOST_OWNERS = 1 << 10
 _owned: dict[tuple[str, int], tuple[tuple[OwnerReference, ...], tuple[str, ...], tuple[str, ...]]] = {}
 """By namespace and address: owners, which keep it, their values in the index, and paths of DaemonSets."""
 

@@ -387,7 +387,7 @@ class LabelSelector(Struct, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-_MOST_LABELS = 1 << 12
+_MOST_LABELS = 1 << 10
 _labelled: dict[tuple[str, int], tuple[dict[str, str], tuple[str, ...]]] = {}
 """By namespace and address: labels, which keep it, and their values in an index."""
 

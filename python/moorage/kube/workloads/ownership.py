@@ -273,6 +273,7 @@ def _workload(namespace: str, owner: OwnerReference) -> Workload:
 
 
 _MOST = 1 << 14  # workloads come and go
+_MOST_OWNERS = 1 << 10  # as each pod may have a list of its own
 
 
 class Workloads:
@@ -300,7 +301,7 @@ class Workloads:
         if (known := self._known.get(key)) is None:
             if (owner := meta.controller()) is None:
                 return Workload(meta.namespace, "Pod", meta.name)
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MOST_OWNERS:
                 self._known.clear()
             workload = self.top(_workload(meta.namespace, owner), template)
             known = self._known[key] = owners, workload  # the owners keep their address

@@ -41,6 +41,9 @@ _PARAMETERS = frozenset({"replication-type", "skuname", "storageaccounttype"})
 """Parameters of storage classes that tell in which zones a volume is."""
 _FREE = frozenset({"parameters", "mount_options"})
 """Attributes of storage classes, volumes and configurations of devices whose texts are hidden."""
+_STRATEGIES = frozenset({"strategy", "update_strategy"})
+"""Of workloads of other projects, which are read as they are: they name services and analyses, too."""
+_PERCENT = re.compile(r"\d+%")
 _OF_NODES = (
     *("context", "instanceProfile", "role", "tags", "userData"),
     *("labels", "metadata", "networkTags", "serviceAccount", "subnetRangeName", "vnetSubnetID"),
@@ -100,6 +103,8 @@ class _Hiding:
             return self._unread(value) if name == "unread" and self._struct is not Pod else value
         if name in _FREE:
             return self._texts(value)
+        if name in _STRATEGIES and isinstance(value, dict):
+            return {key: item if key in _KEPT else self._texts(item) for key, item in value.items()}
         if isinstance(value, Struct):
             fields = ((field, getattr(value, field)) for field in value.__struct_fields__)
             changes = {
@@ -156,7 +161,7 @@ class _Hiding:
 
     def _text(self, text: str) -> str:
         """Return what stands for a text; a path stays one, because its form is checked."""
-        if not text:
+        if not text or _PERCENT.fullmatch(text):
             return text
         return f"{'/' * text.startswith('/')}{HIDDEN}{self._numbers.setdefault(text, len(self._numbers) + 1)}"
 

@@ -26,7 +26,7 @@ from moorage.kube.model.policy import LimitRange, RuntimeClass
 from moorage.kube.model.workload import Job, PriorityClass, StatefulSet
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.workloads.job_state import verdict_of
-from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active
+from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active, refers_to
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.configuration import Configuration, read_configuration
 from moorage.queues.jobs.job_workloads import JobWorkloads
@@ -356,14 +356,31 @@ class QueueController(SavedFields):
 
     def _place(self, pod: Pod) -> None:
         """Give a new pod of a job the domain that it has in its topology."""
+        held = self._held_by(pod)
+        if held is not None and held.domains:
+            pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
+            others = [each for each in pods if each.key != pod.key and self._held_by(each) is held]
+            placed = in_domain(self._client, pod, others, held)
+            if placed is not None and placed.spec != pod.spec:
+                self._client.update(placed)
+
+    def _held_by(self, pod: Pod) -> AdmittedPods | None:
+        """Return what the set of a pod holds: by its job, or by the workload of another project that has made
+        it, or its job."""
         job = owner_of_pod(self._client, pod)
-        for key in () if job is None else self._keys.get(job.metadata.uid, ()):
-            workload = self.kueue.workloads[key]
-            has_domains = any(pods.domains for pods in workload.holds or ())
-            if has_domains and job is not None:
-                placed = in_domain(self._client, pod, self._control.owned(job), workload)
-                if placed is not None and placed.spec != pod.spec:
-                    self._client.update(placed)
+        if job is not None and (keys := self._keys.get(job.metadata.uid)):
+            return next(iter(self.kueue.workloads[keys[0]].holds or ()), None)
+        made: Object = pod if job is None else job
+        owner = made.metadata.controller()
+        near = [each for each in reversed(self._suspended()) if each.namespace == pod.namespace]
+        waiting = next((each for each in near if each.source and refers_to(owner, each.source)), None)
+        if waiting is None or waiting.source is None:
+            return None
+        keys = self._keys.get(waiting.source.metadata.uid)
+        if not keys:
+            return None
+        holds = {each.name: each for each in self.kueue.workloads[keys[0]].holds or ()}
+        return holds[_pod_set_of(made, waiting, [*holds])] if holds else None
 
     def _let_go(self, pod: Pod, workload: QueuedWorkload) -> None:
         if is_gated(pod):
@@ -473,6 +490,8 @@ class QueueController(SavedFields):
             new = default_object(with_additions(obj, additions), classes, Names(), admitted=True)
             if isinstance(new, Pod):
                 self._control.create(new, new)
+                if (pod := find_object(self._client, Pod, new.name, new.namespace)) is not None:
+                    self._place(pod)
             else:
                 self._control.write(None, new)
 

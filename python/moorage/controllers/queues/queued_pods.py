@@ -4,6 +4,7 @@ domains of pods whose job has a topology (v0.17, pkg/controller/jobs/pod, pkg/co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.pod import POD_GATED, POD_PENDING, Pod, PodSchedulingGate
 from moorage.kube.model.workload import KUEUE, QUEUE, Deployment, Job, ReplicaSet, StatefulSet
 from moorage.kube.workloads.ownership import controller_reference, is_active
-from moorage.queues import AdmittedPods, QueuedWorkload
+from moorage.queues import AdmittedPods
 from moorage.queues.jobs.job_workloads import POD_GROUP
 from moorage.store import ObjectStore, find_object
 
@@ -90,25 +91,23 @@ def members(client: ObjectStore, pod: Pod) -> list[Pod]:
     return [each for each in pods if each.metadata.labels.get(POD_GROUP) == name and is_active(each)]
 
 
-def in_domain(client: ObjectStore, pod: Pod, pods: list[Pod], workload: QueuedWorkload) -> Pod | None:
-    """Return a pod of a job with the domain that it gets in its topology; None without one.
+def in_domain(client: ObjectStore, pod: Pod, others: Iterable[Pod], held: AdmittedPods) -> Pod | None:
+    """Return a pod with the domain that it gets in its topology; None without one.
 
     Parameters
     ----------
-    pods : list of Pod
-        All pods of the job.
+    others : iterable of Pod
+        The other pods of its set.
+    held : AdmittedPods
+        What the set holds.
     """
-    stored = [find_object(client, Pod, each.name, each.namespace) for each in pods if each.key != pod.key]
-    for held in workload.holds or ():
-        labels = topology_labels(client, held)
-        if not (held.domains and labels):
-            continue
-        taken = Counter(_selected(each, labels) for each in stored if each is not None)
-        for domain in held.domains:
-            values = domain.values[-len(labels) :]
-            if taken[values] < domain.pods:
-                selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
-                return replace(pod, spec=replace(pod.spec, node_selector=selector))
+    labels = topology_labels(client, held)
+    taken = Counter(_selected(each, labels) for each in others)
+    for domain in held.domains or () if labels else ():
+        values = domain.values[-len(labels) :]
+        if taken[values] < domain.pods:
+            selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
+            return replace(pod, spec=replace(pod.spec, node_selector=selector))
     return None
 
 

@@ -370,8 +370,8 @@ class QueueController(SavedFields):
         job = owner_of_pod(self._client, pod)
         if job is not None and (keys := self._keys.get(job.metadata.uid)):
             return next(iter(self.kueue.workloads[keys[0]].holds or ()), None)
-        made: Object = pod if job is None else job
-        owner = made.metadata.controller()
+        dependent: Object = pod if job is None else job
+        owner = dependent.metadata.controller()
         near = [each for each in reversed(self._suspended()) if each.namespace == pod.namespace]
         waiting = next((each for each in near if each.source and refers_to(owner, each.source)), None)
         if waiting is None or waiting.source is None:
@@ -380,7 +380,7 @@ class QueueController(SavedFields):
         if not keys:
             return None
         holds = {each.name: each for each in self.kueue.workloads[keys[0]].holds or ()}
-        return holds[_pod_set_of(made, waiting, [*holds])] if holds else None
+        return holds[_pod_set_of(dependent, waiting, [*holds])] if holds else None
 
     def _let_go(self, pod: Pod, workload: QueuedWorkload) -> None:
         if is_gated(pod):

@@ -121,13 +121,15 @@ class JobController(SavedFields):
                     overwrite(self._control.client, current, finalizers=left)
 
     def _tracked(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Give the finalizer to pods that are not counted yet and lack it."""
+        """Give the finalizer to pods that are not counted yet and lack it; none that is going gets it."""
         tracked = []
         for pod in pods:
-            finalizers = pod.metadata.finalizers
-            if TRACKING not in finalizers and is_active(pod):
+            if TRACKING not in pod.metadata.finalizers and is_active(pod):
                 with suppress(NotFoundError):
-                    pod = overwrite(self._control.client, pod, finalizers=(*finalizers, TRACKING))
+                    pod = self._control.client.get(Pod, pod.name, pod.namespace)
+                    if is_active(pod):
+                        finalizers = (*pod.metadata.finalizers, TRACKING)
+                        pod = overwrite(self._control.client, pod, finalizers=finalizers)
             tracked.append(pod)
         return tracked
 

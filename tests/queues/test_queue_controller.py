@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 import moorage as mo
 from moorage.kube import Job, Pod, decode_object, load
-from tests.make import written
+from tests.make import manifest, workload, written
 
 Json = dict[str, Any]
 VERSION = "kueue.x-k8s.io/v1beta2"
@@ -100,6 +100,34 @@ def test_the_store_has_the_workloads_with_what_was_decided(tmp_path: Path) -> No
     scheduler.change.delete("job/a")
     scheduler.sync()
     assert workloads(scheduler) == {"b": admitted, "c": admitted}
+
+
+def test_new_workloads_of_a_saved_cluster_have_uids_of_their_own(tmp_path: Path) -> None:
+    path, cluster = tmp_path / "saved.yaml", load([NODE, *QUEUES, job("a", 3), job("b", 2)])
+    for turn in "xyz":
+        scheduler = mo.Scheduler(cluster)
+        for at in range(6):  # by and by they come with the numbers that those before had
+            scheduler.change.apply([job(f"{turn}{at}", 1)])
+            scheduler.sync()
+        scheduler.save(path)
+        cluster = load(path)
+    assert len({each.metadata.uid for each in cluster.others if each.kind == "Workload"}) == 20
+
+
+def test_a_stateful_set_that_is_gone_holds_no_quota() -> None:
+    label = {"labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    sets = [
+        manifest(workload("StatefulSet", name, 3, {"cpu": "1"}, serviceName="s", metadata=label))
+        for name in ("first", "second")
+    ]
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, *sets]))
+    admitted = ["QuotaReserved", "Admitted"]
+    assert workloads(scheduler) == {"first": admitted, "second": []}
+    with scheduler.transaction():
+        scheduler.change.delete("statefulset/first")
+        scheduler.sync()
+        assert workloads(scheduler) == {"second": admitted}
+    assert workloads(scheduler) == {"first": admitted, "second": []}
 
 
 def test_a_fork_decides_by_itself() -> None:

@@ -205,7 +205,7 @@ class QueueController(SavedFields):
     def _changed(self) -> Iterator[_Changed]:
         """Yield what was written since the last round, of the kinds that count."""
         written = {*self._client.changed_since(self._seen)}
-        for kind in (*_READ, Job, Pod, *((Node,) if self._has_topologies() else ())):
+        for kind in (*_READ, Job, Pod, StatefulSet, *((Node,) if self._has_topologies() else ())):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
         suspended = self._suspended()
@@ -248,6 +248,8 @@ class QueueController(SavedFields):
                 jobs += self._follow_workload(each)
             elif isinstance(each.obj, _READ):
                 kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
+            elif isinstance(each.obj, StatefulSet):
+                jobs += [each] if each.is_gone else []  # it waits with the first of its pods
             elif not isinstance(each.obj, Node):
                 jobs.append(each)
         if self._has_topologies():
@@ -290,7 +292,8 @@ class QueueController(SavedFields):
         elif known is None or not says(workload, recorded(self._client, known)):
             kueue.apply(workload)
             for owner in owners:
-                self._keys[owner.uid] = (*self._keys.get(owner.uid, ()), workload.key)
+                others = [key for key in self._keys.get(owner.uid, ()) if key != workload.key]
+                self._keys[owner.uid] = (*others, workload.key)
 
     def _follow_job(self, changed: _Changed, maker: JobWorkloads) -> None:
         """Make the workloads of a new job, and end those of one that has ended."""
@@ -416,7 +419,8 @@ class QueueController(SavedFields):
         kueue = self._shared.changing()
         arrival = int(job.metadata.resource_version or 0)
         for at, workload in enumerate(workloads):
-            uid = f"workload-{arrival:020d}-{at:06d}"
+            # In the order of arrivals; a saved cluster may have one with the same numbers.
+            uid = f"workload-{arrival:020d}-{at:06d}-{workload.key}"
             kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=uid)), arrival)
 
     # ---- what follows --------------------------------------------------------------------------------------

@@ -265,11 +265,6 @@ def test_no_value_of_an_attribute_ends_the_process(found: dict[str, Any], names:
         (lambda of: of["LowerUnits"].pods(FAR), IndexError, f"there is no unit {FAR} among"),
         (lambda of: of["DeviceView"].device(FAR), IndexError, f"there is no device {FAR} among"),
         (
-            lambda of: of["NodeTable"].name_symbols(np.array([FAR], np.int32)),
-            IndexError,
-            f"there is no row {FAR}",
-        ),
-        (
             lambda of: of["NodeTable"].column("free", "cpu"),
             ValueError,
             "free is none of allocatable, requested",

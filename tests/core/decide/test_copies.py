@@ -12,11 +12,13 @@ from tests.make import node, pod, port
 from moorage import Scheduler
 from moorage.kube import Cluster
 
-TEMPLATE = pod("w", requests={"cpu": "300m", "memory": "1Gi", "example": 1})
+TEMPLATE = pod("w", requests={"cpu": "300m", "memory": "1Gi", "example.com/dongle": 1})
 
 
 def scheduler(nodes: int) -> Scheduler:
-    return Scheduler(Cluster(nodes=[node(f"n{at}", example="99", pods="99") for at in range(nodes)]))
+    return Scheduler(
+        Cluster(nodes=[node(f"n{at}", pods="99", **{"example.com/dongle": "99"}) for at in range(nodes)])
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4))
@@ -32,7 +34,7 @@ def test_copies_count_as_pods(copies: list[int]) -> None:
     with many.cache.transaction():
         batch = PodBatch.of_template(many.cache.state, TEMPLATE, 1, 0, many.context.routes)
         account_copies(many.cache.state, batch, rows, np.array(copies, dtype=np.int32))
-        for name in ("cpu", "memory", "pods", "example"):
+        for name in ("cpu", "memory", "pods", "example.com/dongle"):
             assert (
                 many.table.column("requested", name).tolist() == each.table.column("requested", name).tolist()
             )

@@ -88,7 +88,8 @@ def test_the_node_taken_last_is_known_until_all_are_scored_again(is_heap: bool) 
     search, table = one.placer.search, one.cache.state.table
     target = one.context.target_of(pod("p"))
     rows = search.searched_rows(*target)
-    names = table.name_symbols(rows)
+    view = one.cache.state.view
+    names = view.symbols_at(np.array([view.position_of(row) for row in rows], np.int32))
     with pytest.raises(ValueError, match="no raw scores of the plugins that score now"):
         ScoredNodes(b"", 0.0, names, np.arange(3), is_heap).rescored(search, target)
     with pytest.raises(ValueError, match="no raw scores of the plugins that score now"):
@@ -119,7 +120,8 @@ def test_a_score_outside_its_range_drops_the_list(score: int, is_kept: bool) -> 
     plugin = PythonExternal("A", score=lambda rows: np.full(len(rows), score))
     search = Placer(state, Plan(state.table, [], [(plugin, 1)]), TieBreak.FIRST, 100).search
     target, rows = (state.classes.intern(pod("p")), 0, 0), np.arange(2, dtype=np.int32)
-    names, raw = state.table.name_symbols(rows), np.zeros((1, 2), np.int64)
+    state.view.refresh()
+    names, raw = state.view.symbols_at(rows), np.zeros((1, 2), np.int64)
     nodes = ScoredNodes(b"", 0.0, names, np.arange(2), True, raw).rescored(search, target)
     assert (nodes is not None) is is_kept
 

@@ -72,9 +72,12 @@ def test_rows_at_positions(both: Both) -> None:
     view = both.state.view
     some = np.array([view.size - 1, 0, 0], dtype=np.int32)
     assert view.rows_at(some).tolist() == view.rows()[some].tolist()
+    names = both.state.symbols.names
+    assert [names[symbol] for symbol in view.symbols_at(some)] == view.names_of(view.rows_at(some))
     for position in (-1, view.size):
-        with pytest.raises(IndexError, match=f"the list of {view.size} nodes has no position {position}"):
-            view.rows_at(np.array([position], dtype=np.int32))
+        for at in (view.rows_at, view.symbols_at):
+            with pytest.raises(IndexError, match=f"the list of {view.size} nodes has no position {position}"):
+                at(np.array([position], dtype=np.int32))
 
 
 # ---- image counts ----------------------------------------------------------------------------------------

@@ -259,31 +259,6 @@ cdef class NodeTable:
         self.check_row(row)
         return self.symbols.names[self.name_column()[row]]
 
-    def name_symbols(self, const int32_t[::1] rows not None):
-        """Return the symbols of the node names of rows.
-
-        Unlike a row, a symbol always refers to the same name.
-
-        Parameters
-        ----------
-        rows : (n,) int32 array
-            -1 stands for "no node".
-
-        Returns
-        -------
-        (n,) int32 array
-            0 for a row of -1.
-        """
-        cdef const int32_t* names = self.name_column()
-        cdef Py_ssize_t at
-        symbols = np.empty(rows.shape[0], dtype=np.int32)
-        cdef int32_t[::1] out = symbols
-        for at in range(rows.shape[0]):
-            if rows[at] >= self.used:
-                self.check_row(rows[at])
-            out[at] = names[rows[at]] if rows[at] >= 0 else 0
-        return symbols
-
     def is_present(self, int32_t row):
         """Whether a row has a node; a ghost has only pods."""
         self.check_row(row)

@@ -446,6 +446,34 @@ cdef class View:
             out[at] = order[positions[at]]
         return rows
 
+    def symbols_at(self, const int32_t[::1] positions not None):
+        """Return the symbols of the names of the nodes at positions of the list.
+
+        Unlike a position or a row, a symbol always refers to the same name.
+
+        Parameters
+        ----------
+        positions : (n,) int32 array
+
+        Returns
+        -------
+        (n,) int32 array
+
+        Raises
+        ------
+        IndexError
+            The list has no such position.
+        """
+        cdef const int32_t* names = self.names_column()
+        cdef Py_ssize_t at
+        symbols = np.empty(positions.shape[0], dtype=np.int32)
+        cdef int32_t[::1] out = symbols
+        for at in range(positions.shape[0]):
+            if not 0 <= positions[at] < self.size:
+                raise IndexError(f"the list of {self.size} nodes has no position {positions[at]}")
+            out[at] = names[positions[at]]
+        return symbols
+
     def names_of(self, const int32_t[::1] rows not None):
         """Return the names that rows of the node table have now.
 

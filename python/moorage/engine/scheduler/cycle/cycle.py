@@ -147,7 +147,7 @@ def find_node(
         diagnosis, statuses = engine.diagnose(state.target, state.shape, ran, tried)
     elif len(positions) == 1 or not (error := engine.pre_score(positions)):
         node = cluster.table.row_name(row)
-    symbols, end = engine.symbols_at(positions), engine.decider.start
+    symbols, end = cluster.view.symbols_at(positions), engine.decider.start
     names = cluster.symbols.names
     decision = Decision(node, start, end, evaluated, positions, totals, diagnosis, error, symbols, names)
     if node is not None:

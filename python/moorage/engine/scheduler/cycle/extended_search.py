@@ -197,7 +197,8 @@ class ExtendedSearch:
 
     def _choose(self, nodes: list[Node], positions: Rows) -> None:
         """Choose among the remaining nodes. A single node is not scored."""
-        symbols, names = self.engine.symbols_at(positions), self.engine.cache.state.symbols.names
+        state = self.engine.cache.state
+        symbols, names = state.view.symbols_at(positions), state.symbols.names
         self.decision = replace(self.decision, feasible=positions, symbols=symbols, names=names)
         if len(nodes) == 1:
             self.decision = replace(self.decision, node=nodes[0].name)

@@ -191,10 +191,6 @@ class NodeSearch:
             self.bridge.forget_failures()  # the search asks again
             return -1, False
 
-    def symbols_at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Return the symbols of the names of the nodes at positions in list order."""
-        return self.cache.state.table.name_symbols(self.cache.state.view.rows_at(positions))
-
     def on_tried_node(self, row: int) -> Decision:
         """Return the decision for the node that was tried first. No other node is searched, and the rotation
         stays.
@@ -470,8 +466,8 @@ class Batching(SavedFields, Participant):
             return replace(decision, hinted=True)
         # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
         if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
-            cluster, now = decider.state, self.clock()
-            rows, by_heap = cluster.view.rows_at(decision.feasible), tie_break == TieBreak.GO_HEAP
-            raw = decider.search.raw_scores(rows, *target) if self.rescores else None
+            now, by_heap, raw = self.clock(), tie_break == TieBreak.GO_HEAP, None
+            if self.rescores:
+                raw = decider.search.raw_scores(decider.state.view.rows_at(decision.feasible), *target)
             self.scored = ScoredNodes(hint.signature, now, decision.symbols, totals, by_heap, raw)
         return decision

@@ -58,7 +58,6 @@ def test_a_waiting_pod() -> None:
         "wait": one.wait,
         "save": one.save,
         "undo": lambda: one.undo(saved),
-        "copy": one.copy,
         "copy_from": lambda: one.copy_from(WaitingPod(pod("q"), {"a": 1.0}, 0.0)),
     }
     guarded = ["_signal", "_deadlines", "_pending", "_listeners"]

@@ -282,6 +282,7 @@ from .model.webhooks import Webhook as Webhook
 from .model.webhooks import WebhookClientConfig as WebhookClientConfig
 from .model.workload import ClaimRetentionPolicy as ClaimRetentionPolicy
 from .model.workload import CloneSet as CloneSet
+from .model.workload import CloneSetSpec as CloneSetSpec
 from .model.workload import CloneSetStatus as CloneSetStatus
 from .model.workload import ControllerRevision as ControllerRevision
 from .model.workload import CronJob as CronJob

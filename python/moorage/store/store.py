@@ -307,7 +307,8 @@ class ObjectStore:
         """
         objects, seed = [*objects], 0
         with self.all_or_nothing():
-            while any(obj.metadata.uid.startswith(self._uid_prefix) for obj in objects):
+            given = {obj.metadata.uid[: len(self._uid_prefix)] for obj in objects}
+            while self._uid_prefix in given:
                 seed += 1  # another store has made them: new objects get other UIDs
                 self._uid_prefix = _uid_prefix(seed)
             now = self._now()

@@ -146,8 +146,9 @@ class WaitingPod(SavedFields):
 
     def copy_from(self, other: Self) -> None:
         """Take the state of the pod in another framework, without its listeners."""
-        super().copy_from(other)
-        self._listeners = []
+        with self._changed:
+            super().copy_from(other)
+            self._listeners = []
 
     def deadline(self) -> float:
         """Return the time of the first timer in seconds; infinity without timers."""

@@ -421,7 +421,7 @@ class ClusterControllers(SavedFields):
     def find_queues(self) -> QueueController | None:
         """Return Kueue, if there is a queue that jobs can name."""
         if self.queues is None:
-            kinds = [kind.__name__ for kind in self._client.changed_since(-1)]
+            kinds = [kind.__name__ for kind in self._client.changed_since(0)]
             self.queues = self._queues() if "LocalQueue" in kinds else None
         return self.queues
 

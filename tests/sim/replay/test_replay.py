@@ -265,7 +265,7 @@ def test_recorded_bindings_have_no_effect() -> None:
         (
             lambda t: t.patch(1, "node/a", {"spec": {"taints": [{"key": "k", "effect": "Foo"}]}}),
             {},
-            "event at 1 s: patch node/a: Node a: spec.taints[0].effect: Unsupported value: \"Foo\": ",
+            'event at 1 s: patch node/a: Node a: spec.taints[0].effect: Unsupported value: "Foo": ',
         ),
         (
             lambda t: t.patch(1, "node/a", {"status": {"allocatable": {"cpu": "1"}}}),

@@ -130,6 +130,34 @@ def test_a_stateful_set_that_is_gone_holds_no_quota() -> None:
     assert workloads(scheduler) == {"first": admitted, "second": []}
 
 
+def test_a_group_of_pods_waits_where_nothing_else_wakes_controllers() -> None:
+    queue = {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/pod-group-name": "g"}
+    total = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+    spec = job("", 1)["spec"]["template"]["spec"]
+    group = [
+        written("v1/Pod", {"name": name, "labels": queue, "annotations": total}, spec) for name in ("p", "q")
+    ]
+    scheduler = mo.Scheduler(load([NODE, *QUEUES[:1], *QUEUES[2:], *group]))
+
+    def gated() -> dict[str, bool]:
+        pods: list[Pod] = scheduler.client.list(Pod)[0]
+        return {pod.name: bool(pod.spec.scheduling_gates) for pod in pods}
+
+    assert not scheduler.run().placements
+    assert gated() == {"p": True, "q": True}
+    scheduler.change.delete("pod/p")  # the group keeps its Workload
+    scheduler.change.label("pod/q", "some=label")
+    scheduler.sync()
+    assert workloads(scheduler) == {"p": []}
+    scheduler.change.delete("workload/g")
+    scheduler.change.apply(group[:1])
+    scheduler.sync()
+    assert len(workloads(scheduler)) == 1
+    scheduler.change.apply([of_team(4)])
+    scheduler.sync()
+    assert gated() == {"p": False, "q": False}
+
+
 def test_a_fork_decides_by_itself() -> None:
     scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 3)]))
     fork = scheduler.fork()
@@ -297,8 +325,9 @@ def test_a_suspended_jobset_that_is_applied_waits_until_it_may_run() -> None:
     assert len(other.run().placements) == 0
 
 
-def test_kueue_admits_a_jobset_that_is_applied() -> None:
-    one = mo.Scheduler(load([NODE, *QUEUES]))
+@pytest.mark.parametrize("before", [[], [job("a", 1)]])
+def test_kueue_admits_a_jobset_that_is_applied(before: list[Json]) -> None:
+    one = mo.Scheduler(load([NODE, *QUEUES, *before]))
     one.run()
     with one.transaction():
         one.change.apply(jobset({"kueue.x-k8s.io/queue-name": "main"}))

@@ -377,18 +377,17 @@ class ClusterControllers(SavedFields):
         decides : bool, optional
             Whether Kueue decides. By default it does.
         """
-        if self._changed or self.suspended:
-            self.find_queues()
-        if self.queues is not None and self.queues.work(decides):
+        queues = self.find_queues()
+        if queues is not None and queues.work(decides):
             return True
         due = self._wake() if self.availability.waiting else []
         if self.control.refusals:
             self._look_at(self.control.to_try_again())
-        queues = (
+        waiting = (
             *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
             *(self._replacements, self.attachments.changed),
         )
-        if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
+        if not (any(waiting) or (self.kubelets.due and self.kubelets.is_due)):
             return False
         if self.attachments.work():
             return True  # the others look at pods that they read before

@@ -139,6 +139,9 @@ class SleepingControllers(SavedFields):
 
     def work(self) -> bool:
         """See `ClusterControllers.work`."""
+        kinds = self._around.client.changed_since(-1) if self._awake is None else ()
+        if any(kind.__name__ == "LocalQueue" for kind in kinds):
+            self.wake()  # pods that no controller makes may wait in a queue, too
         return self._awake is not None and self._awake.work(not self.holds_queues)
 
     def next_time(self) -> float:

@@ -324,6 +324,7 @@ class Kueue:
                 if name in self.snapshot.queues:
                     self.snapshot.queues[name].generation += 1
         obj = after or before
+        new_queue = after.name if isinstance(after, ClusterQueue) and before is None else None
         if isinstance(obj, (ClusterQueue, Cohort)):
             self._retried |= dict.fromkeys(queue.name for queue in trees)
         elif not isinstance(obj, LocalQueue):
@@ -332,7 +333,9 @@ class Kueue:
             if isinstance(obj, (LimitRange, RuntimeClass)) and workload.is_queued:
                 workload.adjust(self._policies)
                 self._enter(workload)
-            if isinstance(obj, LocalQueue) and workload.queue == (obj.namespace, obj.name):
+            local = self._local.get(workload.queue)
+            is_found = local is not None and local.spec.cluster_queue == new_queue
+            if is_found or (isinstance(obj, LocalQueue) and workload.queue == (obj.namespace, obj.name)):
                 for queue in self._pending.values():
                     queue.delete(workload.key)
                 self._enter(workload)

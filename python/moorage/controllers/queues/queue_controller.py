@@ -167,7 +167,8 @@ class QueueController(SavedFields):
             Without it Kueue follows alone: more is to change at the same moment.
         """
         before = self._client.changes
-        if before == self._seen and not (decides and self._is_behind):
+        is_known = before == self._seen and len(self._suspended()) == self._taken
+        if is_known and not (decides and self._is_behind):
             return False
         changed = [*self._changed()]
         self._version = self._client.list(KueueWorkload)[1]
@@ -281,17 +282,18 @@ class QueueController(SavedFields):
         makes it anew."""
         kueue, workload = self._shared.changing(), cast(KueueWorkload, changed.obj)
         known = kueue.workloads.get(workload.key)
-        owners = workload.metadata.owner_references
         if changed.is_gone:
             kueue.delete(KueueWorkload.__name__, workload.key)
             job = owner_of_pod(self._client, workload)
-            for owner in owners:
-                self._keys.pop(owner.uid, None)
+            left = {
+                uid: tuple([key for key in keys if key != workload.key]) for uid, keys in self._keys.items()
+            }
+            self._keys = {uid: keys for uid, keys in left.items() if keys}
             if job is not None:
                 yield _Changed(job, False)
         elif known is None or not says(workload, recorded(self._client, known)):
             kueue.apply(workload)
-            for owner in owners:
+            for owner in workload.metadata.owner_references:
                 others = [key for key in self._keys.get(owner.uid, ()) if key != workload.key]
                 self._keys[owner.uid] = (*others, workload.key)
 
@@ -300,10 +302,12 @@ class QueueController(SavedFields):
         job, kueue = changed.obj, self._shared.changing()
         keys = self._keys.get(job.metadata.uid, ())
         if changed.is_gone:
-            for key in keys:
-                kueue.delete(KueueWorkload.__name__, key)
             self._keys.pop(job.metadata.uid, None)
             self.refused.pop(job.metadata.uid, None)
+            group = members(self._client, job) if isinstance(job, Pod) else []
+            if not any(each.metadata.uid in self._keys for each in group):
+                for key in keys:
+                    kueue.delete(KueueWorkload.__name__, key)
         elif isinstance(job, Job) and verdict_of(job) is not None:
             for key in keys:
                 kueue.finish(key)

@@ -78,6 +78,7 @@ from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import SOON, Kubelets, tolerated_seconds
 from .pod_times import TimesOf
+from .queues import has_queues
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -420,8 +421,7 @@ class ClusterControllers(SavedFields):
     def find_queues(self) -> QueueController | None:
         """Return Kueue, if there is a queue that jobs can name."""
         if self.queues is None:
-            kinds = [kind.__name__ for kind in self._client.changed_since(0)]
-            self.queues = self._queues() if "LocalQueue" in kinds else None
+            self.queues = self._queues() if has_queues(self._client) else None
         return self.queues
 
     def _queues(self) -> QueueController:

@@ -31,6 +31,8 @@ from moorage.kube.releases import FeatureGates
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
 
+from .queues import has_queues
+
 if TYPE_CHECKING:
     from .cluster_controllers import ClusterControllers
     from .pod_times import TimesOf
@@ -139,8 +141,7 @@ class SleepingControllers(SavedFields):
 
     def work(self) -> bool:
         """See `ClusterControllers.work`."""
-        kinds = self._around.client.changed_since(-1) if self._awake is None else ()
-        if any(kind.__name__ == "LocalQueue" for kind in kinds):
+        if self._awake is None and has_queues(self._around.client):
             self.wake()  # pods that no controller makes may wait in a queue, too
         return self._awake is not None and self._awake.work(not self.holds_queues)
 

@@ -122,12 +122,11 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     """
     if kind is Node:
         return f"a Node is not scheduled; {about_nodes(name)}"
+    namespace, _, name = name.rpartition("/")
+    if all(obj.name != name for obj in scheduler.client.list(kind, namespace)[0]):
+        every = scheduler.client.list(kind)[0]
+        return f"there is no such {kind.__name__}{_alike(every, kind.__name__, name)}"
     if kind is CompositePodGroup:
-        namespace, _, name = name.rpartition("/")
-        listed: list[CompositePodGroup] = scheduler.client.list(CompositePodGroup, namespace)[0]
-        if all(group.name != name for group in listed):
-            every = scheduler.client.list(CompositePodGroup)[0]
-            return f"there is no such CompositePodGroup{_alike(every, kind.__name__, name)}"
         return groups_instead(scheduler.client, namespace, name)
     return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
 

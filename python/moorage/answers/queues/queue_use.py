@@ -9,6 +9,7 @@ from typing import Literal
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.document import Count, Document
 from moorage.kube.model.kueue import Cohort
+from moorage.notes import RoutineNote
 from moorage.queues import Kueue
 from moorage.queues.quota import Node
 from moorage.queues.snapshot import Queue
@@ -68,6 +69,11 @@ def queue_use(queues: QueueController) -> list[QueueUse]:
         for flavor in group.flavors
         for quota in flavor.resources
     ]
+
+
+def queue_notes(queues: QueueController | None) -> list[RoutineNote]:
+    """Return which Kueue decides, for an answer about queues; nothing in a cluster without."""
+    return [] if queues is None else [RoutineNote(f"{queues.basis} decides which jobs run.", queues.basis)]
 
 
 def _use(kueue: Kueue, node: Node, flavor: str, resource: str) -> QueueUse:

@@ -190,8 +190,10 @@ def _print_notes(
 ) -> AboutInput:
     """Print the notes of an answer about workloads, and return what its document says of the input."""
     from moorage.answers.findings.finding import told_facts
+    from moorage.answers.queues.queue_use import queue_notes
     from moorage.kube.model.about_input import about_input
 
+    warnings = [*warnings, *queue_notes(setup.simulation.scheduler.ask.queues())]
     facts = told_facts(setup.loaded.facts, about)
     unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
     basis = setup.simulation.basis(warnings) if has_basis else None

@@ -73,6 +73,7 @@ def lint(
     Exit codes: 0 if it ran; with --gate 1 if something is found; 2 for bad input.
     """
     from moorage.answers.findings.finding_list import all_findings
+    from moorage.answers.queues.queue_use import queue_notes
     from moorage.answers.runs.simulation import SimulationSetup
     from moorage.kube.model.about_input import about_input
 
@@ -93,7 +94,7 @@ def lint(
             and each.rule not in allowed
             and options["namespace"] in (None, each.obj.namespace)
         ]
-    warnings = [*done.warnings()]
+    warnings = [*done.warnings(), *queue_notes(done.scheduler.ask.queues())]
     print_notes(warnings, cluster)
     about = about_input(cluster, warnings)
     _write(output, findings, bool(done.before or done.outcomes), about)

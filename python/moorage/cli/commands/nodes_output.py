@@ -82,7 +82,8 @@ def node_lines(room: Room) -> list[str]:
         room.version and f"kubelet {room.version}",
         f"created {room.created}" if room.created else "",
     ]
-    about += [" in ".join(filter(None, (room.type, room.zone)))]
+    zone = f" in {room.zone}" if room.type else f"zone {room.zone}"
+    about += [f"{room.type}{zone if room.zone else ''}"]
     about += [f"{_price(room, '.3f')} $/h" if room.price is not UNSET else ""]
     lines = [f"{pods} {', '.join(most)} and {last}", ", ".join(filter(None, about))]
     return [*filter(None, lines), *([f"taints: {', '.join(room.taints)}"] if room.taints else [])]

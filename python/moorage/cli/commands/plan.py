@@ -417,6 +417,8 @@ def _answer(
     from moorage.answers.homeless_pods import waiting_note
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.node_emptying import Beginning, EmptyingPlan
+    from moorage.answers.queues.queue_use import queue_notes
+    from moorage.answers.queues.quota_plan import QuotaPlan
     from moorage.answers.runs.new_node_settings import not_simulated
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
@@ -449,6 +451,7 @@ def _answer(
             answer = ask(PlanGround(scheduler, begun, pods, setup.coming))
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
+    notes += queue_notes(scheduler.ask.queues()) if isinstance(answer, QuotaPlan) else ()
     warnings = [*setup.warnings, *read.warnings, *notes]
     if isinstance(answer, Consolidation) and (kinds := not_simulated(cluster)):
         warnings.append(f"Not simulated: {', '.join(kinds)}.")

@@ -334,3 +334,18 @@ def test_kueue_admits_a_jobset_that_is_applied(before: list[Json]) -> None:
         assert len(one.run().placements) == 2
     one.change.apply(jobset({"kueue.x-k8s.io/queue-name": "main"}))
     assert len(one.run().placements) == 2
+
+
+def test_a_jobset_that_waits_may_be_changed() -> None:
+    one, queue = mo.Scheduler(load([NODE, *QUEUES, job("a", 4)])), {"kueue.x-k8s.io/queue-name": "main"}
+    one.run()
+    larger = jobset(queue)
+    larger["spec"]["replicatedJobs"][0]["template"] = job("w", 3)
+    for each in (jobset(queue), larger, larger):
+        one.change.apply(each)
+        one.sync()
+    of_set: list[Any] = [each for each in one.client.list("Workload")[0] if each.name.startswith("jobset-")]
+    assert [each.count for each in of_set[0].spec.pod_sets] == [3]
+    assert [each.name for each in one.ask.suspended()] == ["set"]
+    one.change.delete("job/a")
+    assert len(one.run().placements) == 3

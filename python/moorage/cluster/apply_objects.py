@@ -129,7 +129,9 @@ def apply(
     has_turns = controllers is not None and any(isinstance(new, WORKLOADS) for _, new in pairs)
     written = write_objects(client, pairs, has_turns)
     if controllers is not None:
-        controllers.suspended += tuple(suspended)
+        if suspended:
+            kept = {each.text: each for each in (*controllers.suspended, *suspended)}
+            controllers.suspended = tuple(kept.values())
         controllers.take_turns(written.in_turn)
         for pod in written.created:  # last, as the claims may be among the objects
             if isinstance(pod, Pod):

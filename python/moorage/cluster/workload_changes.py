@@ -447,7 +447,7 @@ def _read_vpa(document: Any, into: RequestFile) -> None:
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
     """Return the workloads of which nothing runs."""
-    listed = {(each.full_kind, each.namespace, each.name): each for each in workloads}.values()
+    listed = [*workloads]
     if not listed:
         return []
     running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]

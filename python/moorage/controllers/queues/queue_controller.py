@@ -23,7 +23,7 @@ from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import LimitRange, RuntimeClass
-from moorage.kube.model.workload import Job, PriorityClass, StatefulSet
+from moorage.kube.model.workload import CustomObject, Job, PriorityClass, StatefulSet
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active, refers_to
@@ -127,10 +127,11 @@ class QueueController(SavedFields):
     )
 
     def __init__(
-        self, client: ObjectStore, control: StoreControl, suspended: Callable[[], Sequence[Suspended]]
+        self, client: ObjectStore, control: StoreControl, suspended: Callable[[], tuple[Suspended, ...]]
     ) -> None:
         self._client, self._control = client, control
-        self._suspended, self._taken = suspended, 0  # of which so many are known to Kueue
+        self._suspended = suspended
+        self._taken: tuple[Suspended, ...] = ()  # those that Kueue knows
         self._shared = _SharedKueue(Kueue())
         self._version = ""
         self._seen = -1
@@ -167,7 +168,7 @@ class QueueController(SavedFields):
             Without it Kueue follows alone: more is to change at the same moment.
         """
         before = self._client.changes
-        is_known = before == self._seen and len(self._suspended()) == self._taken
+        is_known = before == self._seen and self._suspended() is self._taken
         if is_known and not (decides and self._is_behind):
             return False
         changed = [*self._changed()]
@@ -209,9 +210,9 @@ class QueueController(SavedFields):
         for kind in (*_READ, Job, Pod, StatefulSet, *((Node,) if self._has_topologies() else ())):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
-        suspended = self._suspended()
-        yield from (_Changed(each.source, False) for each in suspended[self._taken :] if each.source)
-        self._taken = len(suspended)
+        known, self._taken = {id(each) for each in self._taken}, self._suspended()
+        new = [each.source for each in self._taken if each.source and id(each) not in known]
+        yield from (_Changed(source, False) for source in new)
 
     def _suspended_job(self, uid: str) -> Suspended | None:
         listed = self._suspended()
@@ -315,16 +316,17 @@ class QueueController(SavedFields):
             self._enter(job, maker)
         elif not keys and (waiting := self._suspended_job(job.metadata.uid)) is not None and waiting.is_held:
             self._make(waiting, {})  # as Kueue's configuration leaves its kind alone
-        elif isinstance(job, Job):
+        elif isinstance(job, Job | CustomObject):
             for key in keys:
                 self._update(job, kueue.workloads[key], maker)
-                self._carry_out(kueue.workloads[key])
+                if isinstance(job, Job):
+                    self._carry_out(kueue.workloads[key])
 
-    def _update(self, job: Job, workload: QueuedWorkload, maker: JobWorkloads) -> None:
+    def _update(self, job: Object, workload: QueuedWorkload, maker: JobWorkloads) -> None:
         """Let a workload follow a change of its job: of all that it asks for while it waits, of its priority
         always."""
-        (new,) = maker.made_of(job)
-        if maker.refusal(new) or not maker.queue_of(job):
+        new, *others = maker.made_of(job)
+        if others or maker.refusal(new) or not maker.queue_of(job):
             return
         old = workload.obj
         if workload.status == "pending" and _asked(new) != _asked(old):

@@ -8,7 +8,7 @@ import pytest
 from tests.make import node, pod
 from tests.store.observe import observe
 
-from moorage.kube import Node, Pod
+from moorage.kube import Node, ObjectMeta, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 
@@ -40,6 +40,14 @@ def test_what_follows_an_undo_is_as_if_nothing_had_been() -> None:
     churn(store)
     churn(untouched_after := untouched.clone())
     assert observe(store) == observe(untouched_after) != observe(untouched)
+
+
+def test_new_objects_have_the_uids_that_they_would_have_had_without_what_is_undone() -> None:
+    store, untouched = ObjectStore(), ObjectStore()
+    new, mark = Node(metadata=ObjectMeta(name="n")), store.save()
+    store.create_many([untouched.clone().create(new)])  # whose UID lets the others begin anew
+    store.undo(mark)
+    assert store.create(new).metadata.uid == untouched.create(new).metadata.uid
 
 
 def test_the_store_tells_which_kinds_have_changed() -> None:

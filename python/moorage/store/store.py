@@ -653,7 +653,7 @@ class ObjectStore:
         """
         with self._lock:
             mark = self._tables.save()
-            mark.denied = self.denied.copy()
+            mark.denied, mark.uid_prefix = self.denied.copy(), self._uid_prefix
             return mark
 
     def undo(self, mark: Save) -> None:
@@ -670,7 +670,7 @@ class ObjectStore:
         with self._lock:
             self._changed.notify_all()
             self._tables.undo(mark)
-            self.denied = mark.denied
+            self.denied, self._uid_prefix = mark.denied, mark.uid_prefix
 
     def release(self, mark: Save) -> None:
         """Close a mark without restoring anything.

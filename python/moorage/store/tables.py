@@ -54,13 +54,16 @@ class Save:
     ----------
     denied : dict of str to str
         See `ObjectStore.denied`.
+    uid_prefix : str
+        With which the UIDs of new objects begin.
     """
 
-    __slots__ = ("denied", "readable", "version")
+    __slots__ = ("denied", "readable", "uid_prefix", "version")
 
     def __init__(self, version: int, readable: dict[type[Object] | str, int]) -> None:
         self.version, self.readable = version, readable
         self.denied: dict[str, str] = {}
+        self.uid_prefix = ""
 
 
 def _version(event: WatchEvent[T]) -> int:

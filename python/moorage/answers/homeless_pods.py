@@ -168,12 +168,15 @@ def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:
     return texts
 
 
-def waiting_note(scheduler: PodScheduler, is_run: bool) -> Iterator[str]:
-    """Yield how many pods wait for a node, after a run which, for answers that do not count them."""
+def waiting_note(scheduler: PodScheduler, is_run: bool, drains: bool = False) -> Iterator[str]:
+    """Yield how many pods wait for a node, after a run which, for answers that do not count them; a drain
+    places them with those that it moves."""
     pending = scheduler.pods.pending.values()
-    waits, are = number_of(len(pending), "pod waits", "pods wait"), "is" if len(pending) == 1 else "are"
+    waits = number_of(len(pending), "pod waits", "pods wait")
+    are, them = ("is", "it") if len(pending) == 1 else ("are", "them")
     if pending and not is_run:
-        yield f"{waits} for a node and {are} not counted: --after-run places them first."
+        fate = "placed with those that move" if drains else "not counted"
+        yield f"{waits} for a node and {are} {fate}: --after-run places {them} first."
     elif pending:
         workloads = workloads_of(scheduler.client)
         counts = Counter(f"{pod.namespace}/{workloads.of(pod).text}" for pod in pending)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located, no_node, with_hint
-from moorage.notes import RoutineNote, as_sentence, basis_line
+from moorage.notes import RoutineNote, as_sentence, basis_line, basis_of
 
 from ..options.change_options import ChangingCommand, change_options, place_first, setup_of
 from ..options.inputs import (
@@ -358,17 +358,19 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     if verdict is None:
         return _show_node(setup, scheduler, name, output, is_run)
     lines, warnings = [*verdict.lines()], [*setup.warnings, *verdict.notes]
+    makers = () if coming is None else (each for each in coming.makers if each.startswith(verdict.autoscaler))
+    warnings += [] if coming is None else map(as_sentence, coming.notes)
+    basis = basis_of((), warnings, makers)  # which say where prices are from
     if coming is not None:
         lines += [f"not simulated: {', '.join(coming.ignored)}"] if coming.ignored else []
-        warnings += map(as_sentence, coming.notes)
         by_group = verdict.autoscaler == CLUSTER_AUTOSCALER
         if verdict.saved is not None and (verdict.decision or by_group):
             source = coming.sources.get(CLUSTER_AUTOSCALER, "")
             prices = coming.prices.notes([scheduler.client.get(Node, name)])
             warnings += [as_sentence(RoutineNote(source, source))] if by_group else prices
     about = about_input(setup.cluster, warnings)
-    print_notes(warnings, setup.cluster)
-    room = scheduler.ask.node_room([name])[0]
+    print_notes(warnings, setup.cluster, basis=[about.release.text, *basis])
+    room = scheduler.ask.node_room([name], types=autoscaling.types)[0]
     held = held_table(room)
     first, *others = node_lines(room)
     lines += [f"now: {first}", *others]
@@ -400,7 +402,7 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
     begun = Beginning(setup.make, partial(place_first, setup, after_run=is_run))
     plan = drain_plan(scheduler, [name], False, lambda ended, of: None, begun)
-    warnings = [*setup.warnings, *waiting_note(scheduler, is_run)]
+    warnings = [*setup.warnings, *waiting_note(scheduler, is_run, drains=True)]
     print_notes(warnings, setup.cluster, facts=facts)
     about = about_input(setup.cluster, [*facts, *warnings])
     write_node(output, scheduler.ask.node_room([name])[0], plan, about)

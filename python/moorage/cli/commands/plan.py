@@ -440,7 +440,7 @@ def _answer(
             is_run = options["after_run"]
             if is_run or options.get("templates") != ():  # else the question is about pending pods
                 is_run = place_first(setup, scheduler, is_run)
-            waiting = [] if drained is None else [*waiting_note(scheduler, is_run)]
+            waiting = [] if drained is None else [*waiting_note(scheduler, is_run, drains=True)]
             return waiting if coming is None else [*waiting, *_ahead(scheduler, coming, drained or ())]
 
         with located(source=source):

@@ -476,9 +476,9 @@ def _rules_between(name: str) -> list[StructRule]:
     """The rules of a struct for objects whose server is not known: of two that exclude each other, the one
     that allows more."""
     module = import_module(f".rules.{_BETWEEN[name]}", __package__)  # most objects have no such struct
-    listed = [conditional(rule) for rule in module.RULES[name]]
-    of_objects = [rule for rule, when, is_of_new in listed if when is ALWAYS and not is_of_new]
-    return of_objects or [listed[-1].rule]
+    listed = [each for each in map(conditional, module.RULES[name]) if not each.is_of_new]
+    always = [rule for rule, when, _ in listed if when is ALWAYS]
+    return always or [each.rule for each in listed[-1:]]
 
 
 _POD_SPEC = "core.v1.PodSpec"

@@ -31,6 +31,7 @@ def same_as_the_command(
     main(arguments)
     printed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("why: ")]
     assert str(answer).splitlines() == "\n".join(printed).rstrip().splitlines()
+    assert repr(answer) == f"<{type(answer).__name__}: {printed[0]}>"
 
 
 def of_files(files: list[str]) -> list[str]:

@@ -154,7 +154,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     pods find nodes, and what would let others in. Absent without a LocalQueue."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckAnswer:
     """Whether every pod that should run has a node: false if not.
 
@@ -174,6 +174,9 @@ class CheckAnswer:
 
     def __bool__(self) -> bool:
         return self.verdict.passed
+
+    def __repr__(self) -> str:
+        return f"<CheckAnswer: {next(iter(self.lines()))}>"
 
     def __str__(self) -> str:
         lines = with_notes(self.lines(), of_kinds(self.warnings, self.facts))

@@ -499,7 +499,7 @@ class CompareDocument(Document, frozen=True, kw_only=True):
     """Of two clusters: the workloads of which more pods are without a node in the second."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparisonAnswer:
     """Runs side by side.
 
@@ -517,6 +517,9 @@ class ComparisonAnswer:
     warnings: Sequence[str]
     releases: ReleaseComparison | None = None
     objects: ObjectChanges | None = None
+
+    def __repr__(self) -> str:
+        return f"<ComparisonAnswer: {next(iter(self.lines()))}>"
 
     def __str__(self) -> str:
         lines = with_notes(self.lines(), of_kinds(self.warnings))

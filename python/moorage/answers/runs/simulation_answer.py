@@ -111,7 +111,7 @@ class SimulationDocument(Document, frozen=True, kw_only=True):
     not_asked: list[NotAsked] | UnsetType = UNSET
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulationAnswer:
     """Where the pending pods are placed, or why they are not.
 
@@ -127,6 +127,9 @@ class SimulationAnswer:
     outcomes: Sequence[PodOutcome] | None
     warnings: Sequence[str]
     facts: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<SimulationAnswer: {next(iter(self.lines()))}>"
 
     def __str__(self) -> str:
         lines = with_notes(self.lines(), of_kinds(self.warnings, self.facts))

@@ -20,6 +20,7 @@ from moorage.engine.cache import SchedulerCache
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.kube.admission.request import COLLECTOR, RefusedError
 from moorage.kube.model.cluster import RefusedPod, Suspended
+from moorage.kube.model.kueue import LocalQueue
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -78,7 +79,6 @@ from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import SOON, Kubelets, tolerated_seconds
 from .pod_times import TimesOf
-from .queues import has_queues
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -421,7 +421,7 @@ class ClusterControllers(SavedFields):
     def find_queues(self) -> QueueController | None:
         """Return Kueue, if there is a queue that jobs can name."""
         if self.queues is None:
-            self.queues = self._queues() if has_queues(self._client) else None
+            self.queues = self._queues() if self._client.has([LocalQueue]) else None
         return self.queues
 
     def _queues(self) -> QueueController:

@@ -14,6 +14,7 @@ from moorage._core.base.indexed_objects import of_dependents
 from moorage._core.base.watch_events import Notice
 from moorage.engine.cache import SchedulerCache
 from moorage.kube.model.cluster import Suspended
+from moorage.kube.model.kueue import LocalQueue
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -30,8 +31,6 @@ from moorage.kube.model.workload import WORKLOADS, ControllerRevision
 from moorage.kube.releases import FeatureGates
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
-
-from .queues import has_queues
 
 if TYPE_CHECKING:
     from .cluster_controllers import ClusterControllers
@@ -141,7 +140,7 @@ class SleepingControllers(SavedFields):
 
     def work(self) -> bool:
         """See `ClusterControllers.work`."""
-        if self._awake is None and has_queues(self._around.client):
+        if self._awake is None and self._around.client.has([LocalQueue]):
             self.wake()  # pods that no controller makes may wait in a queue, too
         return self._awake is not None and self._awake.work(not self.holds_queues)
 

@@ -243,7 +243,7 @@ class FakeProvider:
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
         catalogue = Catalogue(options)
         self._vocabulary = catalogue.vocabulary
-        self.fleets: dict[tuple[str, ...], Any | None] = {}
+        self.fleets: dict[int, tuple[Any, Any]] = {}
         self.is_aws, self._seed = options.provider is AWS, options.seed
         self._types = {pool: catalogue.known(of_pool) for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
@@ -254,18 +254,19 @@ class FakeProvider:
         return tuple([one.pod.key for one in finished.claim.pods])
 
     def launched(self, finished: Any) -> tuple[InstanceType, Offering] | None:
-        """What is launched; keeps what EC2 is asked for by the pods of the claim."""
-        if self.is_aws:
-            self.fleets[self.pods_of(finished)] = fleet(finished)
-        return launched(finished)
+        """What is launched, once for equal claims; keeps what EC2 is asked for."""
+        found = launched(finished)
+        if self.is_aws and found is not None:
+            self.fleets[id(found)] = found, fleet(finished)
+        return found
 
     def asked(self, made: NewClaim) -> Json:
         """What Karpenter's provider for AWS asks EC2 for; other ties are played without it."""
         if not self.is_aws or self._seed:
             return {}
-        request = self.fleets[made.pods]
-        if request is None:
+        if made.launched is None:
             return {"fleet": {"error": "no type is left"}}
+        _, request = self.fleets[id(made.launched)]
         prices: dict[str, float] = {}
         for of_type, one in request.overrides:
             prices[of_type.name] = min(one.price, prices.get(of_type.name, one.price))

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tests.doors.autoscalers import METHODS, Catalogue, DisruptionPass
+from tests.doors.autoscalers import METHODS, Catalogue, DisruptionPass, fleet
 
 from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
 
@@ -52,8 +52,8 @@ def command(made: Any, scenario: Json, seed: int) -> Json:
     replacements = []
     for number, new in enumerate(made.new_claims(), 1):
         of_pods = next(one for one in made.replacements if provider.pods_of(one) == new.pods)
-        provider.launched(of_pods)
-        made_of = {"launch": provider.launch(new)} | provider.asked(new)
+        request = fleet(of_pods) if provider.is_aws else None
+        made_of = {"launch": provider.launch(new)} | provider.asked(request)
         replacements.append(claim(number, new) | made_of)
     found: Json = {
         "decision": made.decision,

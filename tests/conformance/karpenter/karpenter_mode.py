@@ -166,7 +166,7 @@ def shown(name: str, result: Provisioning, provider: FakeProvider) -> Json:
     cost = 0.0
     for one, made in zip(claims, result.claims, strict=True):
         if provider.is_aws:
-            one |= provider.asked(made)
+            one |= provider.asked(provider.fleet_of(made))
             continue
         one["launch"] = provider.launch(made)
         cost += one["launch"]["price"]
@@ -260,13 +260,16 @@ class FakeProvider:
             self.fleets[id(found)] = found, fleet(finished)
         return found
 
-    def asked(self, made: NewClaim) -> Json:
+    def fleet_of(self, made: NewClaim) -> Any | None:
+        """What EC2 is asked for, for a claim."""
+        return None if made.launched is None else self.fleets[id(made.launched)][1]
+
+    def asked(self, request: Any | None) -> Json:
         """What Karpenter's provider for AWS asks EC2 for; other ties are played without it."""
         if not self.is_aws or self._seed:
             return {}
-        if made.launched is None:
+        if request is None:
             return {"fleet": {"error": "no type is left"}}
-        _, request = self.fleets[id(made.launched)]
         prices: dict[str, float] = {}
         for of_type, one in request.overrides:
             prices[of_type.name] = min(one.price, prices.get(of_type.name, one.price))

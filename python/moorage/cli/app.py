@@ -139,6 +139,8 @@ def _about_argument(error: click.UsageError, arguments: Sequence[str]) -> str:
             whole, form = " ".join(start), option.metavar or ""
             if "=N" in form and option.nargs == 1 and word.rstrip("%").isdecimal():
                 return f"; write {whole}={word}"
+            if form == "FILE" and not is_file:
+                return f"; {start[0]} takes a file"
             if option.name != "files":
                 return (
                     f"; repeat it: {whole} {start[0]} {word}" if option.nargs == 1 and option.multiple else ""

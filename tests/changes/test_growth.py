@@ -113,7 +113,7 @@ def workloads_are_rolled_out(number: int) -> Callable[[], object]:
     "acting", [files_with_budgets, budgets_change, nodes_are_drained, workloads_are_rolled_out]
 )
 def test_twice_as_many_of_all_take_twice_as_many_steps(acting: Callable[[int], Callable[[], object]]) -> None:
-    acting(2)()  # what is imported and remembered at the first use
+    acting(2 * FEW)()  # what is imported, and remembered of times and texts: else few of them may be known
     few, many = (count(acting(number)) for number in (FEW, 2 * FEW))
     assert few.total() > 100 * FEW
     grown = {line: (few[line], steps) for line, steps in many.items() if steps > 4 * FEW}

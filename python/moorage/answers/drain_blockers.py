@@ -49,8 +49,6 @@ from .pod_moves import Blocker, unhealthy_pods
 
 BlockedAgain = Callable[[ChangingScheduler, Collection[str], bool], Sequence[Blocker]]
 """Returns what keeps pods on nodes of these names; with True also pods without a controller may move."""
-
-
 MOST_TRIED = 30
 """The most changes that are tried for one plan."""
 SCALED = (Deployment, StatefulSet, ReplicaSet)

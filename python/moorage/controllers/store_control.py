@@ -31,8 +31,8 @@ from moorage.kube.model.meta import (
     Condition,
     LabelSelector,
     Object,
-    ObjectMeta,
     OwnerReference,
+    PartMemo,
     by_label,
     whole_number,
     with_condition,
@@ -93,31 +93,21 @@ def path(kind: str, namespace: str, name: str) -> str:
 
 def by_owner(obj: Object) -> tuple[str, ...]:
     """Return the values of an object in the index of owners: for its controller the path and the path with
-    the UID, for any other owner the latter with another sign. Pods of one template share their owners.
+    the UID, for any other owner the latter with another sign.
     """
-    meta = obj.metadata
-    key = meta.namespace, id(meta.owner_references)
-    if (known := _owned.get(key)) is None:
-        if len(_owned) >= _MOST_OWNERS:
-            _owned.clear()
-        known = _owned[key] = meta.owner_references, *_values_by(meta)
-    _, values, daemon_sets = known
+    values, daemon_sets = _values_by(obj.metadata.owner_references, obj.metadata.namespace)
     if daemon_sets and isinstance(obj, Pod):
         return values + tuple([f"{at}@{node_of(obj.spec)}" for at in daemon_sets])
     return values
 
 
-_MOST_OWNERS = 1 << 10
-_owned: dict[tuple[str, int], tuple[tuple[OwnerReference, ...], tuple[str, ...], tuple[str, ...]]] = {}
-"""By namespace and address: owners, which keep it, their values in the index, and paths of DaemonSets."""
-
-
-def _values_by(meta: ObjectMeta) -> tuple[tuple[str, ...], tuple[str, ...]]:
+@PartMemo
+def _values_by(owners: tuple[OwnerReference, ...], namespace: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the values that its owners give an object, and the paths of those that are DaemonSets."""
     values, daemon_sets = list[str](), list[str]()
-    for owner in meta.owner_references:
+    for owner in owners:
         group = group_to_show(owner.kind, owner.api_version) if owner.api_version else ""
-        at = path(f"{owner.kind}.{group}" if group else owner.kind, meta.namespace, owner.name)
+        at = path(f"{owner.kind}.{group}" if group else owner.kind, namespace, owner.name)
         values += [at, f"{at}#{owner.uid}"] if owner.controller else [f"{at}!{owner.uid}"]
         daemon_sets += [at] if owner.kind == "DaemonSet" else []
     return tuple(values), tuple(daemon_sets)

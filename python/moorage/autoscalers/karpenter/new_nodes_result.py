@@ -226,7 +226,7 @@ class Provisioning(Tabular):
         placed = sum(len(claim.pods) for claim in self.claims)
         there = sum(map(len, self.existing.values()))
         cost = HourlyCost.total(claim.cost for claim in self.claims)
-        price = f"{cost.text('.4g')}" if cost.is_known else "at unknown prices"
+        price = cost.text(".4g") if cost.is_known else "at unknown prices"
         return (
             f"Karpenter {self.karpenter_version}: {len(self.claims)} new nodes for {placed} pods, "
             f"{price}; {there} pods fit existing nodes, "

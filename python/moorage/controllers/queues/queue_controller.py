@@ -210,9 +210,10 @@ class QueueController(SavedFields):
         for kind in (*_READ, Job, Pod, StatefulSet, *((Node,) if self._has_topologies() else ())):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
-        known, self._taken = {id(each) for each in self._taken}, self._suspended()
-        new = [each.source for each in self._taken if each.source and id(each) not in known]
-        yield from (_Changed(source, False) for source in new)
+        if (suspended := self._suspended()) is not self._taken:
+            known, self._taken = {id(each) for each in self._taken}, suspended
+            new = [each.source for each in suspended if each.source and id(each) not in known]
+            yield from (_Changed(source, False) for source in new)
 
     def _suspended_job(self, uid: str) -> Suspended | None:
         listed = self._suspended()

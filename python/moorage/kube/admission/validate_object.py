@@ -431,31 +431,32 @@ def _check(name: str, value: object) -> None:
                 raise error.located(path=f"[{at}]") from None
 
 
-_OF_SCHEDULING = (
-    *("NodeSelectorTerm", "PodAffinityTerm", "PodSpec", "Taint", "Toleration", "TopologySpreadConstraint"),
-)
-_OF_WORKLOADS = (
-    *("DaemonSetSpec", "DaemonSetUpdateStrategy", "DeploymentSpec", "DeploymentStrategy", "ReplicaSetSpec"),
-    *("StatefulSetSpec", "StatefulSetUpdateStrategy"),
-)
-_OF_DEVICES = (
-    *(
-        "DeviceAttribute",
-        "DeviceClaim",
-        "DeviceConstraint",
-        "DeviceSubRequest",
-        "DeviceToleration",
-        "ExactDeviceRequest",
-    ),
-    "ResourceSliceSpec",
-)
 _BETWEEN = {
-    **{f"core.v1.{struct}": "scheduling_rules" for struct in _OF_SCHEDULING},
-    **dict.fromkeys(("meta.v1.LabelSelector", "meta.v1.LabelSelectorRequirement"), "scheduling_rules"),
-    **dict.fromkeys(("policy.v1.PodDisruptionBudgetSpec", "scheduling.v1.PriorityClass"), "workload_rules"),
-    **{f"apps.v1.{struct}": "workload_rules" for struct in _OF_WORKLOADS},
-    "batch.v1.JobSpec": "job_rules",
-    **{f"resource.v1.{struct}": "device_rules" for struct in _OF_DEVICES},
+    f"{group}.{struct}": module
+    for group, module, structs in (
+        (
+            "apps.v1",
+            "workload_rules",
+            "DaemonSetSpec DaemonSetUpdateStrategy DeploymentSpec DeploymentStrategy ReplicaSetSpec "
+            "StatefulSetSpec StatefulSetUpdateStrategy",
+        ),
+        ("batch.v1", "job_rules", "JobSpec"),
+        (
+            "core.v1",
+            "scheduling_rules",
+            "NodeSelectorTerm PodAffinityTerm PodSpec Taint Toleration TopologySpreadConstraint",
+        ),
+        ("meta.v1", "scheduling_rules", "LabelSelector LabelSelectorRequirement"),
+        ("policy.v1", "workload_rules", "PodDisruptionBudgetSpec"),
+        (
+            "resource.v1",
+            "device_rules",
+            "DeviceAttribute DeviceClaim DeviceConstraint DeviceSubRequest DeviceToleration "
+            "ExactDeviceRequest ResourceSliceSpec",
+        ),
+        ("scheduling.v1", "workload_rules", "PriorityClass"),
+    )
+    for struct in structs.split()
 }
 """By struct, the module with the rules between fields that objects follow, too."""
 

@@ -227,7 +227,7 @@ def job_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
 def node_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
     """Pods may take all that a node has."""
     capacity = get("capacity")
-    return {"allocatable": capacity} if capacity and not get("allocatable") else {}
+    return {"allocatable": dict(capacity)} if capacity and not get("allocatable") else {}
 
 
 def _count(get: Callable[[str], Any]) -> dict[str, Any]:

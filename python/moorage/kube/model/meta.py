@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import field
@@ -387,22 +387,37 @@ class LabelSelector(Struct, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-_MOST_LABELS = 1 << 10
-_labelled: dict[tuple[str, int], tuple[dict[str, str], tuple[str, ...]]] = {}
-"""By namespace and address: labels, which keep it, and their values in an index."""
+V = TypeVar("V")
+
+
+class PartMemo(Generic[V]):
+    """Remembers what a function makes of a part that many objects share, such as the labels of a template,
+    and of texts. A part is known by its address, which it keeps while it is remembered."""
+
+    MOST = 1 << 10
+    """As each object may have a part of its own."""
+
+    def __init__(self, make: Callable[..., V]) -> None:
+        self._make, self._known = make, dict[tuple[object, ...], tuple[object, V]]()
+
+    def __call__(self, part: object, *texts: str) -> V:
+        """Return what the function makes of a part and texts."""
+        key = id(part), *texts
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            known = self._known[key] = part, self._make(part, *texts)
+        return known[1]
+
+
+@PartMemo
+def _values_of(labels: dict[str, str], namespace: str) -> tuple[str, ...]:
+    return (namespace, *[f"{namespace}/{key}={value}" for key, value in labels.items()])
 
 
 def by_label(obj: Object) -> tuple[str, ...]:
-    """Return the values of an object in an index of labels: its namespace, and each label in it. Pods of one
-    template share their labels."""
-    meta = obj.metadata
-    key = meta.namespace, id(meta.labels)
-    if (known := _labelled.get(key)) is None:
-        if len(_labelled) >= _MOST_LABELS:
-            _labelled.clear()
-        values = (f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())
-        known = _labelled[key] = meta.labels, (meta.namespace, *values)
-    return known[1]
+    """Return the values of an object in an index of labels: its namespace, and each label in it."""
+    return _values_of(obj.metadata.labels, obj.metadata.namespace)
 
 
 def selected_labels(namespace: str, selector: LabelSelector | None) -> list[str]:

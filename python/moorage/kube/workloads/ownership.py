@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..apiserver.decode import is_known
-from ..model.meta import Object, OwnerReference
+from ..model.meta import Object, OwnerReference, PartMemo
 from ..model.pod import Pod
 from ..model.workload import CustomObject, DaemonSet, Job, PodTemplateSpec, full_kind
 
@@ -273,7 +273,6 @@ def _workload(namespace: str, owner: OwnerReference) -> Workload:
 
 
 _MOST = 1 << 14  # workloads come and go
-_MOST_OWNERS = 1 << 10  # as each pod may have a list of its own
 
 
 class Workloads:
@@ -291,21 +290,17 @@ class Workloads:
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
         self.top = lru_cache(_MOST)(self._top)
-        self._known: dict[tuple[str, str, int], tuple[tuple[OwnerReference, ...], Workload]] = {}
+        self._of_owners = PartMemo(self._find)
 
     def of(self, pod: Pod) -> Workload:
-        """Return the workload of a pod. Pods of one template share their owners."""
+        """Return the workload of a pod."""
         meta = pod.metadata
-        owners, template = meta.owner_references, meta.labels.get(HASH_LABEL, "")
-        key = meta.namespace, template, id(owners)
-        if (known := self._known.get(key)) is None:
-            if (owner := meta.controller()) is None:
-                return Workload(meta.namespace, "Pod", meta.name)
-            if len(self._known) >= _MOST_OWNERS:
-                self._known.clear()
-            workload = self.top(_workload(meta.namespace, owner), template)
-            known = self._known[key] = owners, workload  # the owners keep their address
-        return known[1]
+        workload = self._of_owners(meta.owner_references, meta.namespace, meta.labels.get(HASH_LABEL, ""))
+        return Workload(meta.namespace, "Pod", meta.name) if workload is None else workload
+
+    def _find(self, owners: tuple[OwnerReference, ...], namespace: str, template: str) -> Workload | None:
+        owner = next((each for each in owners if each.controller), None)
+        return None if owner is None else self.top(_workload(namespace, owner), template)
 
     def _top(self, workload: Workload, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod, whose label

@@ -49,8 +49,8 @@ def steps_text(obj: object) -> str:
 
 def _steps(strategy: Mapping[str, Any], replicas: int) -> Iterator[RolloutStep]:
     if (clone_set := strategy.get("cloneSet")) is not None:
-        old = _partition(clone_set.get("partition") or 0, replicas)
-        end = f"partition {partition}" if (partition := clone_set.get("partition")) else "the end"
+        partition = clone_set.get("partition") or 0
+        old, end = _partition(partition, replicas), f"partition {partition}" if partition else "the end"
         in_place = "InPlace" in clone_set.get("type", "")
         where = " (in place where only images change)" if in_place else ""
         yield RolloutStep(f"{end}{where}", replicas - old, old)

@@ -236,8 +236,8 @@ cdef class _FieldRule:
             value = (<Field>field).of(value)
         if value is self.omitted or (self.omits_map and type(value) is dict and not value):
             return 0
-        if type(self.rule) is SpecRule and (<SpecRule>self.rule).valid.get(value) is not None:
-            return 0
+        if type(self.rule) is SpecRule:  # which remembers the specs of a template
+            return self.apply(value)
         key = value if type(value) is str else <size_t><PyObject*>value
         if type(value) is tuple and not self.has_maps:
             try:
@@ -247,13 +247,19 @@ cdef class _FieldRule:
                 self.has_maps = True
         if key in self.valid:
             return 0
+        self.apply(value)
+        if len(self.valid) >= MAX_VALID:
+            self.valid.clear()
+        self.valid[key] = value  # which keeps its address
+        return 0
+
+    cdef int apply(self, object value) except -1:
+        """Raise the error of the rule, which names the field."""
         try:
             self.rule(value)
         except InputError as error:
             raise error.located(path=self.encoded) from None
-        if len(self.valid) >= MAX_VALID:
-            self.valid.clear()
-        self.valid[key] = value  # which keeps its address
+        return 0
 
 
 cdef class FieldRules:

@@ -436,15 +436,7 @@ cdef class View:
         IndexError
             The list has no such position.
         """
-        cdef const int32_t* order = self.order_column()
-        cdef Py_ssize_t at
-        rows = np.empty(positions.shape[0], dtype=np.int32)
-        cdef int32_t[::1] out = rows
-        for at in range(positions.shape[0]):
-            if not 0 <= positions[at] < self.size:
-                raise IndexError(f"the list of {self.size} nodes has no position {positions[at]}")
-            out[at] = order[positions[at]]
-        return rows
+        return _at_positions(self, self.order_column(), positions)
 
     def symbols_at(self, const int32_t[::1] positions not None):
         """Return the symbols of the names of the nodes at positions of the list.
@@ -464,15 +456,7 @@ cdef class View:
         IndexError
             The list has no such position.
         """
-        cdef const int32_t* names = self.names_column()
-        cdef Py_ssize_t at
-        symbols = np.empty(positions.shape[0], dtype=np.int32)
-        cdef int32_t[::1] out = symbols
-        for at in range(positions.shape[0]):
-            if not 0 <= positions[at] < self.size:
-                raise IndexError(f"the list of {self.size} nodes has no position {positions[at]}")
-            out[at] = names[positions[at]]
-        return symbols
+        return _at_positions(self, self.names_column(), positions)
 
     def names_of(self, const int32_t[::1] rows not None):
         """Return the names that rows of the node table have now.
@@ -657,6 +641,18 @@ cdef int _reorder(View view, bint is_anew) except -1:
     if view.claim_counts is not None:
         view.claim_counts.start_anew()
     return _rebuild(view)
+
+
+cdef _at_positions(View view, const int32_t* column, const int32_t[::1] positions):
+    """Return the values of a column of the list at positions; IndexError for a position that is not there."""
+    cdef Py_ssize_t at
+    values = np.empty(positions.shape[0], dtype=np.int32)
+    cdef int32_t[::1] out = values
+    for at in range(positions.shape[0]):
+        if not 0 <= positions[at] < view.size:
+            raise IndexError(f"the list of {view.size} nodes has no position {positions[at]}")
+        out[at] = column[positions[at]]
+    return values
 
 
 cdef int _reuse_list(View view) except -1:

@@ -26,6 +26,7 @@ def test_a_store() -> None:
         "names_of_new": lambda: one.names_of_new([p]),
         "get": lambda: one.get(Pod, "p", "default"),
         "has": lambda: one.has([Pod]),
+        "has_kind": lambda: one.has_kind("Pod"),
         "list": lambda: one.list(Pod),
         "watch": lambda: one.watch(Pod),
         "follow": lambda: one.follow(Pod),

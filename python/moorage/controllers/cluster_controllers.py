@@ -20,7 +20,6 @@ from moorage.engine.cache import SchedulerCache
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.kube.admission.request import COLLECTOR, RefusedError
 from moorage.kube.model.cluster import RefusedPod, Suspended
-from moorage.kube.model.kueue import LocalQueue
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -421,7 +420,7 @@ class ClusterControllers(SavedFields):
     def find_queues(self) -> QueueController | None:
         """Return Kueue, if there is a queue that jobs can name."""
         if self.queues is None:
-            self.queues = self._queues() if self._client.has([LocalQueue]) else None
+            self.queues = self._queues() if self._client.has_kind("LocalQueue") else None
         return self.queues
 
     def _queues(self) -> QueueController:

@@ -14,7 +14,6 @@ from moorage._core.base.indexed_objects import of_dependents
 from moorage._core.base.watch_events import Notice
 from moorage.engine.cache import SchedulerCache
 from moorage.kube.model.cluster import Suspended
-from moorage.kube.model.kueue import LocalQueue
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
@@ -140,7 +139,7 @@ class SleepingControllers(SavedFields):
 
     def work(self) -> bool:
         """See `ClusterControllers.work`."""
-        if self._awake is None and self._around.client.has([LocalQueue]):
+        if self._awake is None and self._around.client.has_kind("LocalQueue"):
             self.wake()  # pods that no controller makes may wait in a queue, too
         return self._awake is not None and self._awake.work(not self.holds_queues)
 

@@ -167,6 +167,11 @@ class ObjectStore:
         with self._lock:
             return any(map(_OBJECTS, filter(None, map(self._tables.written, kinds))))
 
+    def has_kind(self, name: str) -> bool:
+        """Return whether there is an object of the kind of a name, which nobody may have imported."""
+        with self._lock:
+            return self._tables.has_kind(name)
+
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object; see `ObjectClient.get`."""
         with self._lock:

@@ -569,6 +569,10 @@ class Tables:
             raise
         table.free(len(pods))
 
+    def has_kind(self, name: str) -> bool:
+        """Return whether there is an object of the kind of a name."""
+        return name in [table.struct.__name__ for table in self._tables.values() if table.objects]
+
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", bound=Object)
-_OBJECTS = attrgetter("objects")
+_OBJECTS, _KIND = attrgetter("objects"), attrgetter("struct.__name__")
 
 
 class Server(Protocol):
@@ -170,7 +170,7 @@ class ObjectStore:
     def has_kind(self, name: str) -> bool:
         """Return whether there is an object of the kind of a name, which nobody may have imported."""
         with self._lock:
-            return self._tables.has_kind(name)
+            return name in map(_KIND, filter(_OBJECTS, self._tables.every()))
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object; see `ObjectClient.get`."""

@@ -370,6 +370,8 @@ class Tables:
         The resource version of the last write.
     written : callable
         Returns the table of a kind; None if nothing of it was ever asked for.
+    every : callable
+        Returns the tables of all kinds that were asked for.
     changes : int
         The number of writes and of calls of `undo`.
     """
@@ -380,7 +382,7 @@ class Tables:
         self._others = 0  # the value of `changes` after the last write to another table
         self._capacity = capacity
         self._tables: dict[type[Object] | str, ObjectTable[Any]] = {}
-        self.written = self._tables.get
+        self.written, self.every = self._tables.get, self._tables.values
         self._saves: list[object] = []
 
     def __getitem__(self, kind: type[T] | str) -> ObjectTable[T]:
@@ -568,10 +570,6 @@ class Tables:
             self.version = before
             raise
         table.free(len(pods))
-
-    def has_kind(self, name: str) -> bool:
-        """Return whether there is an object of the kind of a name."""
-        return name in [table.struct.__name__ for table in self._tables.values() if table.objects]
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

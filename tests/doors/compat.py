@@ -1,6 +1,8 @@
 """What tests need of the inside of compat."""
 
 # The type of a handler, for an annotation.
+# Scores and statuses of PreemptHandle.
+from moorage.compat import preempt_handle as preempt_handle
 from moorage.compat.adapted_binder import DecisionsHandler as DecisionsHandler
 
 # Locks and threads.

@@ -244,11 +244,8 @@ from moorage.engine.extenders.http_extender import make_extenders as make_extend
 
 # Interfaces of today, beside earlier ones; kinds of events, gone through.
 from moorage.engine.framework import events as events
-
-# Scores and statuses of PreemptHandle, and one that is built another way.
 from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
-from moorage.engine.framework import preempt_handle as preempt_handle
 from moorage.engine.framework.claim_plugins import ClaimPlugin as ClaimPlugin
 from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatch
 from moorage.engine.framework.configuration import POINTS as POINTS

@@ -21,7 +21,7 @@ NOTE = "Preempted by pod p on node a"
 
 
 def prepare(one: Scheduler, *victims: Pod) -> None:
-    make_room(handle(one).preempt_handle(), "a", preemptor(), victims, "DefaultPreemption")
+    make_room(handle(one), "a", preemptor(), victims, "DefaultPreemption")
 
 
 def stored(one: Scheduler) -> list[str]:

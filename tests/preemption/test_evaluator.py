@@ -203,7 +203,7 @@ def test_the_text_without_asking_is_that_of_asking() -> None:
         assert decision.diagnosis is not None
         assert decision.diagnosis.futile_plugins
         handle, state, statuses = cycle(one, asked)
-        framework = handle.handle.framework
+        framework = handle.framework
         assert framework is not None
         result, status = framework.run_post_filter_plugins(state, asked, statuses)
         assert status is not None

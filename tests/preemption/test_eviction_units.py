@@ -241,7 +241,7 @@ def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGrou
     for name in twin.pods:
         info = one.cache.node_info(name)
         assert info is not None
-        runs = PreemptionDryRuns(engine.handle.preempt_handle(), state, twin.asked, budgets)
+        runs = PreemptionDryRuns(engine.handle, state, twin.asked, budgets)
         got, cost, failed = runs.select_victims_on_node(info)
         seen = None if failed is not None else ([each.name for each in got], cost)
         assert seen == twin.select(name, budgets)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from tests.cache.threads import running
-from tests.doors.engine import preempt_handle, schedule_one
+from tests.doors.compat import preempt_handle
+from tests.doors.engine import schedule_one
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
 from tests.make import node, pod, port
 from tests.preemption.world import full, handle, nominated, preemptor, victim
@@ -14,7 +15,8 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.engine.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
+from moorage.compat import PluginsRunner, PreemptHandle
+from moorage.engine.framework import Code, CycleState, FrameworkHandle, Status
 from moorage.engine.scheduler import Profile
 from moorage.errors import MoorageError
 from moorage.kube import Pod, Taint
@@ -22,8 +24,8 @@ from moorage.kube import Pod, Taint
 NODES = [node("a"), node("b", cpu=8)]
 
 
-def of(one: Scheduler) -> Any:
-    return handle(one).preempt_handle()
+def of(one: Scheduler) -> PreemptHandle:
+    return PreemptHandle(handle(one))
 
 
 def state_of(one: Scheduler, asked: Pod) -> CycleState:
@@ -44,22 +46,7 @@ def names(its: Any, node_name: str) -> list[str]:
 # ---- the handle --------------------------------------------------------------------------------------------
 
 
-def test_plugins_find_it_on_their_handle() -> None:
-    seen: list[Any] = []
-    plugin = make(
-        mo.PostFilterPlugin,
-        "Own",
-        post_filter=lambda self, state, pod, statuses: (seen.append(self.handle.preempt_handle()), None),
-    )
-    one = scheduler_with(plugin, pods=[pod("p", requests={"cpu": 99})])
-    one.run()
-    assert isinstance(seen[0], PreemptHandle)
-    assert seen[0].handle is plugin.handle
-
-
-def test_a_handle_without_preemption_says_so() -> None:
-    with pytest.raises(MoorageError, match=r"^there is no preemption in this handle$"):
-        FrameworkHandle(full().cache, full().client).preempt_handle()
+def test_a_handle_whose_plugins_are_still_made_says_so() -> None:
     bare = PreemptHandle(FrameworkHandle(full().cache, full().client))
     with pytest.raises(MoorageError, match=r"^the framework of this handle is not complete$"):
         bare.run_filter_plugins(CycleState(), preemptor(), info(full(), "a"))

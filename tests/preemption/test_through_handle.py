@@ -1,25 +1,23 @@
-"""Preemption through PreemptHandle alone: DefaultPreemption's, and that of a plugin in its place."""
+"""Preemption with plugins that count pods, and by a plugin that has PreemptHandle alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.doors.engine import Unit, Victims, schedule_one, violations
-from tests.doors.engine import preempt_handle as built
-from tests.framework.make import make, status
+from tests.framework.make import status
 from tests.make import node, pod
 from tests.preemption.test_dry_run import clusters
 from tests.preemption.twin import Twin
-from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
+from tests.preemption.world import full, victim
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.engine.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
+from moorage.compat import PreemptHandle
+from moorage.engine.framework import Code, CycleState, NominatingInfo, Status
 from moorage.engine.preemption import Candidate, pick_one_node
 from moorage.engine.scheduler import Profile
 from moorage.kube import Pod
@@ -30,79 +28,8 @@ NODES = [node("a"), node("b")]
 # ---- DefaultPreemption -------------------------------------------------------------------------------------
 
 
-def through(change: dict[str, Any], *pods: Pod, **settings: Any) -> Scheduler:
-    """A scheduler whose PreemptHandle answers some questions otherwise, after a pod has come that fits
-    nowhere without others; it evicts the one on node b, if nothing changes that."""
-    there = (victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1, labels={"app": "x"}))
-    one = full(*there, *pods, nodes=NODES, **settings)
-    handle(one).make_preempt_handle = type("Other", (built.PreemptHandle,), change)
-    schedule_one(one.context, preemptor())
-    return one
-
-
 def left(one: Scheduler) -> set[str]:
     return {each.name for each in one.client.list(Pod)[0]}
-
-
-def test_it_evicts_whom_it_must() -> None:
-    assert left(through({})) == {"v"}
-
-
-def test_its_budgets_are_those_of_the_preempt_handle() -> None:
-    assert left(through({"pod_disruption_budgets": lambda self: [budget(0, {"app": "x"})]})) == {"w"}
-
-
-@dataclass
-class Preferring:
-    """An extender that leaves one candidate."""
-
-    name: str
-    supports_preemption: bool = True
-
-    def is_interested(self, pod: Pod) -> bool:
-        return True
-
-    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        return {self.name: victims[self.name]}
-
-
-def test_its_extenders_are_those_of_the_preempt_handle() -> None:
-    assert left(through({"extenders": lambda self: [Preferring("a")]})) == {"w"}
-
-
-def test_nominations_that_it_ends_are_those_of_the_preempt_handle() -> None:
-    told = nominated(pod("n", requests={"cpu": 99}), "a")
-    one = through({"nominated_pods_for_node": lambda self, name: [told] if name == "b" else []}, told)
-    assert one.client.get(Pod, "n", "default").status.nominated_node_name == ""
-
-
-def outside(**change: Any) -> Scheduler:
-    """The same where a plugin outside the core filters, so that the framework makes the dry runs."""
-    profile = Profile((*default_profile().plugins, make(mo.FilterPlugin, "Outside", filter=None)))
-    return through(change, profile=profile)
-
-
-def test_its_filters_are_run_by_the_preempt_handle() -> None:
-    def reject(self: Any, state: CycleState, asked: Pod, node_info: Any) -> Status | None:
-        return status(Code.UNSCHEDULABLE, "no") if node_info.name == "b" or node_info.pods else None
-
-    assert left(outside()) == {"v"}
-    assert left(outside(run_filter_plugins_with_nominated_pods=reject)) == {"w"}
-
-
-@pytest.mark.parametrize("change", ["add", "remove"])
-def test_extensions_of_pre_filter_are_told_by_the_preempt_handle(change: str) -> None:
-    def fail(self: Any, state: CycleState, asked: Pod, other: Pod, node_info: Any) -> Status | None:
-        return status(Code.ERROR, "no") if node_info.name == "b" else None
-
-    class Extensions:
-        def add_pod(self, *told: Any) -> None: ...
-
-        def remove_pod(self, *told: Any) -> None: ...
-
-    plugin = make(mo.PreFilterPlugin, "Own", pre_filter=None, pre_filter_extensions=Extensions())
-    profile = Profile((*default_profile().plugins, plugin))
-    assert left(through({f"run_pre_filter_extension_{change}_pod": fail}, profile=profile)) == {"w"}
 
 
 class Counted:
@@ -210,7 +137,7 @@ class OwnPreemption(mo.PostFilterPlugin):
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[NominatingInfo | None, Status | None]:
         assert self.handle is not None
-        ph = self.handle.preempt_handle()
+        ph = PreemptHandle(self.handle)
         found: list[Candidate] = []
         for name in (name for name, said in statuses.items() if said.code == Code.UNSCHEDULABLE):
             info = self.handle.cache.node_info(name)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.engine.framework import CycleState, FrameworkHandle, PreemptHandle, Status
+from moorage.engine.framework import CycleState, FrameworkHandle, Status
 from moorage.engine.preemption import Evaluator
 from moorage.kube import (
     Cluster,
@@ -69,13 +69,13 @@ def full(*pods: Pod, nodes: Any = None, others: Any = (), **settings: Any) -> Sc
     return Scheduler(Cluster(nodes=nodes, pods=list(pods), others=list(others)), **settings)
 
 
-def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[str, Status]]:
+def cycle(one: Scheduler, asked: Pod) -> tuple[FrameworkHandle, CycleState, dict[str, Status]]:
     """The cycle of a pod up to PostFilter: handle, state and what was said of each node."""
     engine = one.engines["default-scheduler"]
     state = engine.framework.new_state(asked)
     ran = engine.framework.run_pre_filter_plugins(state, asked)
     engine.begin_search(state, asked, ran)
-    return engine.handle.preempt_handle(), state, dict(engine.diagnose(state.target, state.shape, ran)[1])
+    return engine.handle, state, dict(engine.diagnose(state.target, state.shape, ran)[1])
 
 
 def find(one: Scheduler, asked: Pod, **how: Any) -> Any:

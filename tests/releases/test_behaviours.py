@@ -94,7 +94,7 @@ def test_a_pod_counts_against_budgets_up_to_the_first_that_it_violates(
     engine = scheduler.engines["default-scheduler"]
     state = engine.framework.new_state(asked)
     engine.framework.run_pre_filter_plugins(state, asked)
-    runs = PreemptionDryRuns(engine.handle.preempt_handle(), state, asked, budgets)
+    runs = PreemptionDryRuns(engine.handle, state, asked, budgets)
     by_kernels = runs.run(["n1"], 0, 1)[0][0]
     info = scheduler.cache.node_info("n1")
     assert info is not None

@@ -1,10 +1,12 @@
-"""Interfaces of earlier releases: the framework API v1alpha1, the volume binder and the host of volume
-plugins of Kubernetes v1.14.
+"""Interfaces of earlier releases: the framework API v1alpha1, the preemption handle of v1.20, the volume
+binder and the host of volume plugins of v1.14.
 """
 
 from __future__ import annotations
 
 from .adapted_binder import AdaptedBinder as AdaptedBinder
+from .preempt_handle import PluginsRunner as PluginsRunner
+from .preempt_handle import PreemptHandle as PreemptHandle
 from .scheduler_binder import CachingVolumeBinder as CachingVolumeBinder
 from .scheduler_binder import FakeVolumeBinder as FakeVolumeBinder
 from .scheduler_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig

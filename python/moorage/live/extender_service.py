@@ -19,7 +19,6 @@ from moorage.engine.extenders import extender_wire as wire
 from moorage.engine.framework import CycleState, PreFilterRun, Status
 from moorage.engine.framework.extension_points import StatusError
 from moorage.engine.framework.interface import Code
-from moorage.engine.framework.preempt_handle import PreemptHandle
 from moorage.engine.preemption.dry_run import DryRunAttempt
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.engine.scheduler.cycle.engine import Engine
@@ -231,7 +230,7 @@ class ExtenderService:
             is_allowed = ran.node_names is None or node in ran.node_names
             if info is None or info.node is None or not is_allowed:
                 continue
-            attempt = DryRunAttempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
+            attempt = DryRunAttempt(engine.handle, state.clone(), pod, info.clone())
             here = {placed.metadata.uid: placed for placed in info.pods}
             failed = [attempt.change_pod(here[uid], adds=False) for uid in uids if uid in here]
             if any(failed) or attempt.rejection() is not None:

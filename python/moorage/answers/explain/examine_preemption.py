@@ -74,7 +74,7 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
         return PreemptionExamination()
     plugins = preemption_plugins(engine.profile)
     limits = plugins[0].limits if plugins and not everywhere else None
-    evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
+    evaluator = Evaluator(engine.handle, limits=limits)
     candidates = evaluator.find_candidates(state, pod, statuses)
     choice, refusal = pick_one_node(candidates.candidates), ""
     client = engine.handle.client

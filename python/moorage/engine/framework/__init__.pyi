@@ -54,8 +54,6 @@ from .nodes_view import NodesView as NodesView
 from .out_of_tree_plugins import RowPlugin as RowPlugin
 from .plugin_registry import Registry as Registry
 from .plugin_registry import installed_plugins as installed_plugins
-from .preempt_handle import PluginsRunner as PluginsRunner
-from .preempt_handle import PreemptHandle as PreemptHandle
 from .profile import Profile as Profile
 from .run_plugins import Framework as Framework
 from .status import SKIP as SKIP

@@ -439,8 +439,6 @@ class FrameworkHandle:
         its type is not declared.
     preemption_offset : callable
         Returns the index of the node with which dry runs start, from a pod and the number of candidate nodes.
-    make_preempt_handle : callable, optional
-        Makes the result of `preempt_handle`.
     on_eviction : list of callable
         Each is called with evicted pods, the node of those that do not name theirs, and the preemptor.
     groups_pods : bool
@@ -474,7 +472,6 @@ class FrameworkHandle:
     pods_in_pre_bind: dict[str, PodInPreBind] = field(default_factory=dict)
     framework: Any = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
-    make_preempt_handle: Callable[[FrameworkHandle], Any] | None = None
     on_eviction: list[Callable[[Sequence[Pod], str, Pod | AnyGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     feature_gates: FeatureGates = field(default_factory=lambda: DEFAULT_GATES)
@@ -556,18 +553,6 @@ class FrameworkHandle:
     def snapshot(self) -> Snapshot:
         """Return the nodes and pods at the start of this cycle."""
         return self._snapshot
-
-    def preempt_handle(self) -> Any:
-        """Return the preemption interface of v1.19 and v1.20.
-
-        Raises
-        ------
-        MoorageError
-            The scheduler does not support it.
-        """
-        if self.make_preempt_handle is None:
-            raise MoorageError("there is no preemption in this handle")
-        return self.make_preempt_handle(self)
 
     def begin_cycle(self) -> None:
         """Update the snapshot at the start of a cycle."""

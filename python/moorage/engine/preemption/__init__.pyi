@@ -4,7 +4,6 @@ from . import eviction_units as eviction_units
 from . import preempt_for_group as preempt_for_group
 from .default_preemption import DefaultPreemption as DefaultPreemption
 from .default_preemption import preemption_plugins as preemption_plugins
-from .default_preemption import set_up_preemption as set_up_preemption
 from .dry_run import Candidate as Candidate
 from .dry_run import pick_one_node as pick_one_node
 from .evaluator import Evaluator as Evaluator

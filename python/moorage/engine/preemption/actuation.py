@@ -23,7 +23,6 @@ from moorage.kube.model.pod import disruption_condition
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, find_object, patch_pod_status
 
 from ..framework import Framework, FrameworkHandle, NominatingInfo
-from ..framework.preempt_handle import PreemptHandle
 from .eviction_units import BY_SCHEDULER, priority_of
 from .running_preemptions import RunningPreemptions
 
@@ -33,7 +32,7 @@ logger = logging.getLogger("moorage.preemption")
 
 
 def make_room(
-    handle: PreemptHandle, node_name: str, pod: Pod, victims: Sequence[Pod], plugin_name: str
+    handle: FrameworkHandle, node_name: str, pod: Pod, victims: Sequence[Pod], plugin_name: str
 ) -> None:
     """Clear the nominations of pods of lower priority to a node, then evict its victims in their order.
 
@@ -50,15 +49,15 @@ def make_room(
         A victim could not be deleted.
     """
     end_nominations_below(handle, node_name, pod)
-    evict_victims(handle.handle, node_name, pod, not_terminating(victims), plugin_name)
+    evict_victims(handle, node_name, pod, not_terminating(victims), plugin_name)
 
 
-def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> None:
+def end_nominations_below(handle: FrameworkHandle, node_name: str, pod: Pod) -> None:
     """Clear the nominations of pods of lower priority to the node of a preemptor."""
     priority = priority_of(pod)
-    nominations = handle.nominated_pods_for_node(node_name)
+    nominations = handle.nominator.nominated_pods_for_node(node_name)
     for nominated in [other for other in nominations if priority_of(other) < priority]:
-        clear_nominated_node_name(handle.handle, nominated)
+        clear_nominated_node_name(handle, nominated)
 
 
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 
 from moorage._core.preempt.lower_units import has_pods_below
@@ -13,27 +13,12 @@ from moorage.engine import framework as fwk
 from moorage.kube import Pod
 
 from .. import preemption as room
-from ..framework import FrameworkHandle
 from ..framework.events import POD, of_class, on
 from ..framework.in_tree_plugins import CorePostFilter, gates_only_with
 from ..framework.status import fit_error
 from .running_preemptions import RunningPreemptions
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-
-
-def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
-    """Enable preemption by the plugins of a handle.
-
-    Parameters
-    ----------
-    seed : int or None
-        Seed of the random potential node at which dry runs begin, as upstream's do. With None they begin at
-        the first one.
-    """
-    handle.make_preempt_handle = lambda handle: fwk.PreemptHandle(handle)
-    if seed is not None:
-        handle.preemption_offset = partial(random_offset, seed)
 
 
 def random_offset(seed: int, pod: Pod, nodes: int) -> int:
@@ -178,7 +163,7 @@ class DefaultPreemption(
 
     def evaluator(self) -> room.Evaluator:
         """Return what finds candidates and evicts their victims, with the plugin's arguments."""
-        return room.Evaluator(self.required_handle().preempt_handle(), self.name, self.limits)
+        return room.Evaluator(self.required_handle(), self.name, self.limits)
 
     @property
     def limits(self) -> tuple[int, int]:

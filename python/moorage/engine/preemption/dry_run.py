@@ -23,7 +23,6 @@ from ..cache import NodeInfo, NodeInfoClone
 from ..framework.handle import Extender, Victims
 from ..framework.in_tree_plugins import NativePlugin
 from ..framework.kernels import place_of
-from ..framework.preempt_handle import PreemptHandle
 from ..framework.run_plugins import Target, target_of
 from .eviction_units import (
     NO_VICTIM,
@@ -162,13 +161,16 @@ class PreemptionDryRuns:
     """
 
     def __init__(
-        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, budgets: Sequence[PodDisruptionBudget]
+        self,
+        handle: fwk.FrameworkHandle,
+        state: fwk.CycleState,
+        pod: Pod,
+        budgets: Sequence[PodDisruptionBudget],
     ) -> None:
-        self.preempt_handle, self.handle = handle, handle.handle
-        self.state, self.pod, self.budgets = state, pod, budgets
+        self.handle, self.state, self.pod, self.budgets = handle, state, pod, budgets
         self.units = EvictionUnits(self.handle)
         self._keeps_fitting = self.handle.release.extenders_see_fitting_nodes and bool(
-            preempting(handle.extenders(), pod)
+            preempting(handle.extenders, pod)
         )
 
     def run(self, nodes: Sequence[str], offset: int, wanted: int) -> Outcome:
@@ -235,7 +237,7 @@ class PreemptionDryRuns:
         status : Status or None
             Why evictions do not help; None if they do.
         """
-        attempt = DryRunAttempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
+        attempt = DryRunAttempt(self.handle, self.state.clone(), self.pod, info.clone())
         priority = priority_of(self.pod)
         potential = [unit for unit in self.units.of(info.pods) if unit.priority < priority]
         for unit in potential:
@@ -340,12 +342,12 @@ class DryRunAttempt:
     """A dry run for a pod on one node."""
 
     def __init__(
-        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, node_info: NodeInfoClone
+        self, handle: fwk.FrameworkHandle, state: fwk.CycleState, pod: Pod, node_info: NodeInfoClone
     ) -> None:
-        self.handle = handle
+        self.cache = handle.cache
+        self.framework: fwk.Framework = handle.framework
         self.state, self.pod, self.node_info = state, pod, node_info
-        framework: fwk.Framework | None = handle.handle.framework
-        plugins = () if framework is None else framework.profile.at(fwk.PreFilterPlugin)
+        plugins = self.framework.profile.at(fwk.PreFilterPlugin)
         active = (p for p in plugins if p.name not in state.skip_filter_plugins)
         self.has_extensions = any(plugin.pre_filter_extensions() is not None for plugin in active)
 
@@ -367,16 +369,16 @@ class DryRunAttempt:
             self.state.removed_pods[other.metadata.uid] = other
         if not self.has_extensions:
             return None
-        info = self.node_info if is_here else self.handle.handle.cache.node_info(other.spec.node_name)
+        info = self.node_info if is_here else self.cache.node_info(other.spec.node_name)
         assert info is not None  # the cache has the pod
-        handle = self.handle
-        run = handle.run_pre_filter_extension_add_pod if adds else handle.run_pre_filter_extension_remove_pod
+        own = self.framework
+        run = own.run_pre_filter_extension_add_pod if adds else own.run_pre_filter_extension_remove_pod
         return run(self.state, self.pod, other, info)
 
     def rejection(self) -> fwk.Status | None:
         """Return why the pod does not fit, with or without the pods nominated to the node; None if it
         fits."""
-        return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
+        return self.framework.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
 
 
 def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> fwk.Status:

@@ -17,9 +17,8 @@ from moorage.kube import Pod
 from moorage.kube.field_errors import aggregate
 from moorage.store import ApiError
 
-from ..framework import Code, CycleState, NominatingInfo, Status, as_status
+from ..framework import Code, CycleState, FrameworkHandle, NominatingInfo, Status, as_status
 from ..framework.handle import Extender, Victims
-from ..framework.preempt_handle import PreemptHandle
 from ..framework.run_plugins import Framework
 from ..framework.status import NodeToStatus
 from .actuation import make_room
@@ -27,6 +26,7 @@ from .default_preemption import no_candidates
 from .dry_run import Candidate, PreemptionDryRuns, pick_one_node, preempting, status_of
 from .eviction_units import (
     NO_VICTIM,
+    budgets_of,
     groups_of,
     num_candidates,
     potential_nodes,
@@ -138,10 +138,9 @@ class Evaluator:
     """
 
     def __init__(
-        self, handle: PreemptHandle, plugin_name: str = "", limits: tuple[int, int] | None = None
+        self, handle: FrameworkHandle, plugin_name: str = "", limits: tuple[int, int] | None = None
     ) -> None:
-        self.preempt_handle, self.handle = handle, handle.handle
-        self.plugin_name, self.limits = plugin_name, limits
+        self.handle, self.plugin_name, self.limits = handle, plugin_name, limits
 
     def preempt(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
@@ -179,7 +178,7 @@ class Evaluator:
                 return None, as_status(MoorageError(dry_run.error))
             return NominatingInfo(), Status(Code.UNSCHEDULABLE, (dry_run.text(len(statuses)),))
         # 2. Extenders drop some of them, or some of their victims.
-        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, dry_run.candidates)
+        candidates, failed = call_extenders(self.handle.extenders, pod, dry_run.candidates)
         if failed is not None:
             return None, failed
         # 3. The best one.
@@ -190,7 +189,7 @@ class Evaluator:
         # 5. The pod is nominated, even if a victim cannot be deleted: upstream learns of that later.
         name, victims = choice.candidate.name, choice.candidate.victims.pods
         try:
-            make_room(self.preempt_handle, name, pod, victims, self.plugin_name)
+            make_room(self.handle, name, pod, victims, self.plugin_name)
         except ApiError as error:
             return NominatingInfo(name), Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
         is_told = self.handle.release.preemptors_are_told
@@ -225,10 +224,8 @@ class Evaluator:
         if self.limits is not None:
             offset = self.handle.preemption_offset(pod, len(nodes))
             wanted = num_candidates(len(nodes), *self.limits)
-        budgets = self.preempt_handle.pod_disruption_budgets()
-        candidates, rejected = PreemptionDryRuns(self.preempt_handle, state, pod, budgets).run(
-            nodes, offset, wanted
-        )
+        dry_runs = PreemptionDryRuns(self.handle, state, pod, budgets_of(self.handle))
+        candidates, rejected = dry_runs.run(nodes, offset, wanted)
         reasons = Counter(reason for status in rejected.values() for reason in status.reasons)
         errors = aggregate(status.message() for status in rejected.values() if status.code == Code.ERROR)
         return FoundCandidates("", nodes, candidates, rejected, reasons, len(rejected), errors)
@@ -253,8 +250,6 @@ class Evaluator:
         framework: Framework | None = self.handle.framework
         if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
             return None
-        if type(self.preempt_handle) is not PreemptHandle:
-            return None
         if preempting(self.handle.extenders, pod):
             return None
         profile = framework.profile_for(state, pod)
@@ -267,7 +262,7 @@ class Evaluator:
         pod_class, node_name, pinned = state.target
         row_name = self.handle.cache.state.table.row_name
         with self.handle.cache.lock:
-            budgets = self.preempt_handle.pod_disruption_budgets()
+            budgets = budgets_of(self.handle)
             potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
             choice = None
             if potential:

@@ -17,7 +17,6 @@ from moorage.kube.releases import DEFAULT, RELEASES, Release
 
 from ..framework import Code, FrameworkHandle, Status
 from ..framework.group_index import PodGroups
-from ..framework.preempt_handle import budgets_of
 
 # kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups
 # are evicted one by one, with the priority of the group at the top of their tree.
@@ -140,6 +139,20 @@ def violations_on(
     violated = violated_budgets(lower, budgets, handle.release)
     by_pod = {pod.key: tuple(some) for pod, some in zip(lower, violated, strict=True) if some}
     return {pod.key: by_pod[pod.key] for pod in victims if pod.key in by_pod}
+
+
+def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
+    """Return the PodDisruptionBudgets known to a handle's informers.
+
+    Returns
+    -------
+    sequence of PodDisruptionBudget
+        Empty where the handle has no informers.
+    """
+    if handle.informers is None:
+        return ()
+    lister = handle.informers.lister(PodDisruptionBudget)
+    return () if lister.is_empty else tuple(lister.list())
 
 
 def _counting(budgets: Sequence[PodDisruptionBudget], release: Release) -> Callable[[Pod], list[int]]:

@@ -15,13 +15,13 @@ from moorage._core.preempt.lower_units import LowerUnits
 from moorage.store import ApiError
 
 from ..framework import Code, FailedGroup, FrameworkHandle, NominatingInfo, Status
-from ..framework.preempt_handle import budgets_of
 from ..framework.run_plugins import Framework
 from .actuation import end_nominations_below, evict_victims
 from .eviction_units import (
     NEVER,
     EvictionUnits,
     Unit,
+    budgets_of,
     groups_of,
     is_leaving,
     violations,
@@ -89,7 +89,7 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     nominations = failed.nominations()
     if handle.release.groups_end_nominations:
         for node in dict.fromkeys(each.nominated_node_name for each in nominations.values()):
-            end_nominations_below(handle.preempt_handle(), node, failed.pods[0])
+            end_nominations_below(handle, node, failed.pods[0])
     try:
         evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
     except ApiError as error:

@@ -21,11 +21,10 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup
 from moorage.store import ObjectStore, find_object
 
-from ..framework.preempt_handle import budgets_of
 from ..framework.run_plugins import Target
 from ..preemption.actuation import make_room
 from ..preemption.default_preemption import DefaultPreemption
-from ..preemption.eviction_units import groups_of
+from ..preemption.eviction_units import budgets_of, groups_of
 from .cycle import cycle
 from .cycle.cycle import binding_cycle
 from .cycle.engine import Engine
@@ -399,7 +398,7 @@ class Preemption:
             if row >= 0:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)
             if victims[at]:
-                handle = context.engine_of(pod).handle.preempt_handle()
+                handle = context.engine_of(pod).handle
                 make_room(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
         context.sync()
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moorage._core.decide.decider import TieBreak
@@ -25,7 +26,7 @@ from moorage.engine.framework.run_plugins import Target, target_of
 from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.framework.waiting_pods import PodNominator
 from moorage.engine.plugins.registry import all_plugins, is_in_tree
-from moorage.engine.preemption.default_preemption import set_up_preemption
+from moorage.engine.preemption.default_preemption import random_offset
 from moorage.errors import InputError
 from moorage.kube.model.pod import Pod
 from moorage.kube.releases import groups_pods
@@ -248,7 +249,8 @@ def make_handle(
         wait=time.wait,
     )
     handle.plugin_errors.fail_fast = options.fail_fast
-    set_up_preemption(handle, options.seed if options.tie_break == "random" else None)
+    if options.tie_break == "random" and options.seed is not None:
+        handle.preemption_offset = partial(random_offset, options.seed)
     return handle
 
 

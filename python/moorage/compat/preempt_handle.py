@@ -1,8 +1,8 @@
 """PreemptHandle: the interface of preemption plugins (kube-scheduler v1.19 and v1.20,
 framework/interface.go).
 
-A preemption plugin obtains the nominator, the plugins and the extenders of the scheduler from it. Results
-have the form of framework/runtime/framework.go of v1.20.
+A preemption plugin makes one of its own handle, and finds the nominator, the plugins and the extenders of the
+scheduler in it. Results have the form of framework/runtime/framework.go of v1.20.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from moorage.engine.cache import NodeInfo, NodeInfoClone
+from moorage.engine.framework import Code, CycleState, Framework, FrameworkHandle, Status
+from moorage.engine.framework.extension_points import ask_status
+from moorage.engine.framework.handle import Extender
+from moorage.engine.framework.nodes_view import NodeInfo as AnyNodeInfo
+from moorage.engine.framework.nodes_view import NodesView
+from moorage.engine.framework.status import error_status
+from moorage.engine.preemption.eviction_units import budgets_of
 from moorage.errors import MoorageError
 from moorage.kube import Node, Pod, PodDisruptionBudget
-
-from ..cache import NodeInfo, NodeInfoClone
-from .extension_points import ask_status
-from .handle import Extender, FrameworkHandle
-from .nodes_view import NodeInfo as AnyNodeInfo
-from .nodes_view import NodesView
-from .run_plugins import Framework
-from .status import Code, CycleState, Status, error_status
 
 
 class NodeScore(Struct, frozen=True):
@@ -302,17 +302,3 @@ class PreemptHandle(PluginsRunner):
             In the order of their nominations.
         """
         return self.handle.nominator.nominated_pods_for_node(node_name)
-
-
-def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
-    """Return the PodDisruptionBudgets known to a handle's informers.
-
-    Returns
-    -------
-    sequence of PodDisruptionBudget
-        Empty where the handle has no informers.
-    """
-    if handle.informers is None:
-        return ()
-    lister = handle.informers.lister(PodDisruptionBudget)
-    return () if lister.is_empty else tuple(lister.list())

@@ -19,7 +19,7 @@ def _files(under: str) -> tuple[Path, ...]:
     found = []
     for folder, folders, here in os.walk(ROOT / under):
         folders[:] = [one for one in folders if one not in GENERATED and (one[0] != "." or one in HIDDEN)]
-        found += [Path(folder) / one for one in here]
+        found += [Path(folder) / one for one in here if one not in GENERATED]  # .git is a file in a worktree
     return tuple(sorted(found))
 
 

@@ -27,6 +27,7 @@ from moorage.kube import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodResourceClaim,
     PodSpec,
     PodStatus,
     ResourceRequirements,
@@ -82,13 +83,15 @@ def pod(
     **spec: Any,
 ) -> Pod:
     """A pod whose UID is its name, of a ReplicaSet if it has an owner; `spec` may give other containers, and
-    `metadata` and `status`."""
+    `metadata`, `status`, the node it is `nominated` to, and the names of its `claims` of devices."""
     namespace, _, own = name.rpartition("/")
     meta = {"name": own, "namespace": namespace or "default", "uid": name, "labels": labels or {}}
     meta |= (owned("ReplicaSet", owner) if owner else {}) | spec.pop("metadata", {})
-    status = _struct(PodStatus, spec.pop("status", {}))
+    status = _struct(PodStatus, spec.pop("status", None) or {"nominatedNodeName": spec.pop("nominated", "")})
     containers = (container(requests=requests, ports=tuple(ports)),)
-    inside = _struct(PodSpec, {"nodeName": on, "containers": containers} | spec)
+    asked = tuple(PodResourceClaim(name=each, resource_claim_name=each) for each in spec.pop("claims", ()))
+    given = {"nodeName": on, "containers": containers, "resourceClaims": asked}
+    inside = _struct(PodSpec, given | spec)
     return Pod(metadata=_struct(ObjectMeta, meta), spec=inside, status=status)
 
 

@@ -92,7 +92,7 @@ def test_evictions_are_told_and_taken_back() -> None:
 
 
 def test_the_room_of_nominated_pods_is_kept() -> None:
-    vip = pod("vip", requests={"cpu": 3}, priority=9, status={"nominatedNodeName": "a"})
+    vip = pod("vip", requests={"cpu": 3}, priority=9, nominated="a")
     one, template = scheduler(node("a"), vip), pod("web", requests={"cpu": 1}, priority=0)
     assert one.ask.capacity(template).count == one_by_one(one, template)[0].total() == 1
 

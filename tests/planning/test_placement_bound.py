@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.kube import (
@@ -20,7 +19,6 @@ from moorage.kube import (
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
-    PodStatus,
     Taint,
     Toleration,
     TopologySpreadConstraint,
@@ -156,7 +154,7 @@ def test_pods_of_a_daemon_set_count_on_a_node_each() -> None:
 
 def test_nominations_may_end() -> None:
     taint = Taint(key="k", effect="NoSchedule")
-    held = replace(pod("held", requests={"cpu": 3}, priority=1), status=PodStatus(nominated_node_name="a"))
+    held = pod("held", requests={"cpu": 3}, priority=1, nominated="a")
     tolerant = pod("p", requests={"cpu": 3}, tolerations=(Toleration(key="k", operator="Exists"),))
     found = scheduler([node("a", taints=[taint]), node("b")], [held, tolerant]).ask.bound()
     assert (found.bound, found.placed) == (2.0, 2.0)

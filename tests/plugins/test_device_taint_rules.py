@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER, claim, request
-from tests.make import make
-from tests.plugins.test_dynamic_resources import asking, cluster
+from tests.make import make, pod
+from tests.plugins.test_dynamic_resources import cluster
 
 from moorage import Scheduler
 from moorage.kube import DeviceTaintRule
@@ -25,7 +25,7 @@ def rule(selector: dict[str, str] | None, effect: str = "NoSchedule", name: str 
 
 def scheduler(*rules: DeviceTaintRule, version: str = "1.37", **asked: Any) -> Scheduler:
     """One pod with a claim; nodes b and c have a device each, d0 of pool-b and of pool-c."""
-    made = cluster([asking("p", "c")], claim("c", [request(**asked)]), *rules)
+    made = cluster([pod("p", claims=["c"])], claim("c", [request(**asked)]), *rules)
     return Scheduler(made, kubernetes_version=version, feature_gates={} if version == "1.37" else ON)
 
 
@@ -60,7 +60,7 @@ def test_requests_tolerate_the_taints_of_rules() -> None:
 
 @pytest.mark.parametrize(("version", "taints"), [("1.35", True), ("1.36", True), ("1.37", False)])
 def test_a_rule_without_a_selector(version: str, taints: bool) -> None:
-    made = cluster([asking("p", "c")], claim("c", [request()]), rule(None))
+    made = cluster([pod("p", claims=["c"])], claim("c", [request()]), rule(None))
     gates = {} if version == "1.37" else ON | {"DRADeviceTaints": True}
     one = Scheduler(made, kubernetes_version=version, feature_gates=gates)
     assert (node_of(one) is None) is taints
@@ -79,7 +79,7 @@ def test_a_rule_without_a_selector(version: str, taints: bool) -> None:
     ],
 )
 def test_the_gate_of_each_release(version: str, gates: dict[str, bool], taints: bool) -> None:
-    made = cluster([asking("p", "c")], claim("c", [request()]), rule({}))
+    made = cluster([pod("p", claims=["c"])], claim("c", [request()]), rule({}))
     one = Scheduler(made, kubernetes_version=version, feature_gates=gates)
     assert (node_of(one) is None) is taints
 

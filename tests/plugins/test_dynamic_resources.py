@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
@@ -16,10 +14,6 @@ from moorage import Scheduler
 from moorage.kube import AllocatedDeviceStatus, Object, Pod, ResourceClaim
 
 MODEL = f'device.attributes["{DRIVER}"].model'
-
-
-def asking(name: str, *claims: str, **more: Any) -> Pod:
-    return pod(name, resourceClaims=[{"name": each, "resourceClaimName": each} for each in claims], **more)
 
 
 def cluster(pods: list[Pod], *others: Object, extended: str | None = None) -> mo.Cluster:
@@ -39,7 +33,7 @@ def held(one: Scheduler, name: str) -> ResourceClaim:
 
 def test_devices_are_given_once() -> None:
     claims = [claim(f"c{at}", [request()]) for at in range(3)]
-    one = Scheduler(cluster([asking(f"p{at}", f"c{at}") for at in range(3)], *claims))
+    one = Scheduler(cluster([pod(f"p{at}", claims=[f"c{at}"]) for at in range(3)], *claims))
     result = one.run()
     assert sorted(result.placements.values()) == ["b", "c"]
     (failed,) = result.unschedulable.values()
@@ -54,7 +48,7 @@ def test_devices_are_given_once() -> None:
 
 
 def test_an_expression_that_fails_is_an_error_of_the_pod() -> None:
-    one = Scheduler(cluster([asking("p", "c")], claim("c", [request("r", 1, f"{MODEL}.none == 1")])))
+    one = Scheduler(cluster([pod("p", claims=["c"])], claim("c", [request("r", 1, f"{MODEL}.none == 1")])))
     (failed,) = one.run().unschedulable.values()
     assert "selector #0: CEL" in failed.error
 
@@ -66,7 +60,7 @@ def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyP
         asked.append(pod.name)
         return may_be_of(claim, pod)
 
-    one = Scheduler(cluster([asking(f"p{at}", f"c{at}") for at in range(12)]))
+    one = Scheduler(cluster([pod(f"p{at}", claims=[f"c{at}"]) for at in range(12)]))
     assert one.run().placements == {}
     monkeypatch.setattr(claim_cache, "may_be_of", count)
     one.client.create(claim("other", [request()]))
@@ -87,7 +81,7 @@ def test_a_search_ends_in_time_as_upstreams_would(timeout: str, text: str) -> No
         DynamicResources({"filterTimeout": timeout}) if plugin.name == DynamicResources.name else plugin
         for plugin in mo.default_profile().plugins
     )
-    objects = node("a"), asking("p", "c"), device_class("gpu"), resource_slice("a", devices), wanted
+    objects = node("a"), pod("p", claims=["c"]), device_class("gpu"), resource_slice("a", devices), wanted
     one = scheduler(*objects, profile=mo.Profile((*plugins,)))
     assert text in str(one.run().unschedulable["default/p"])
 
@@ -100,7 +94,7 @@ def test_the_deletion_of_a_claim_with_devices_wakes_pods(version: str, waits: in
         for at in "bc"
     ]
     bare = claim("bare", [request()])
-    made = cluster([asking("p", "c")], claim("c", [request()]), bare, *holding)
+    made = cluster([pod("p", claims=["c"])], claim("c", [request()]), bare, *holding)
     one = Scheduler(made, kubernetes_version=version)
 
     def waiting() -> int:
@@ -117,7 +111,7 @@ def test_the_deletion_of_a_claim_with_devices_wakes_pods(version: str, waits: in
 @pytest.mark.parametrize(("version", "is_pending"), [("1.36", False), ("1.37", True)])
 def test_an_allocation_is_in_flight_while_prebind_waits(version: str, is_pending: bool) -> None:
     binds = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
-    made = cluster([asking("p", "c")], claim("c", [request()]))
+    made = cluster([pod("p", claims=["c"])], claim("c", [request()]))
     made.others[1:3] = [resource_slice("b", [device("d0", **binds)])]
     seen: list[bool] = []
     now = 1_767_225_600.0
@@ -153,7 +147,7 @@ def test_a_pod_with_a_new_claim_and_one_with_devices_cannot_be_scored_in_v1_35(
     given = claim("given", [request("r")], allocation=allocation)
     slices = [resource_slice(name, [device("d0")]) for name in names]
     others = [device_class(), given, claim("new", [request("r")]), *slices]
-    asked = asking("p", "given", "new")
+    asked = pod("p", claims=["given", "new"])
     one = Scheduler(
         mo.Cluster(nodes=[node(name) for name in names], pods=[asked], others=others),
         kubernetes_version=version,

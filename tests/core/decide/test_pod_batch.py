@@ -35,10 +35,6 @@ def going(one: Pod) -> Pod:
     return replace(one, metadata=replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
 
 
-def nominated(one: Pod) -> Pod:
-    return replace(one, status=PodStatus(nominated_node_name="n1"))
-
-
 KINDS: list[tuple[Pod, int]] = [
     (pod("p"), 0),
     (pod("p", requests={"cpu": 1}), 0),
@@ -51,8 +47,8 @@ KINDS: list[tuple[Pod, int]] = [
     (pod("p", volumes=(CLAIM,)), Route.VOLUMES),
     (pod("p", volumes=(Volume(name="no-claim"),)), 0),
     (going(pod("p")), Route.TERMINATING),
-    (nominated(pod("p")), Route.NOMINATED),
-    (nominated(going(pod("p", on="n2"))), Route.NAMED | Route.TERMINATING | Route.NOMINATED),
+    (pod("p", nominated="n1"), Route.NOMINATED),
+    (going(pod("p", on="n2", nominated="n1")), Route.NAMED | Route.TERMINATING | Route.NOMINATED),
 ]
 kinds = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4)), max_size=6)
 

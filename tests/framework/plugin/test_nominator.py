@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 from tests.make import pod
 
 from moorage.engine.framework import NominatingInfo, PodNominator
-from moorage.kube import Pod, PodStatus
-
-
-def nominated(name: str, node: str = "") -> Pod:
-    return replace(pod(name), status=PodStatus(nominated_node_name=node))
 
 
 def names(nominator: PodNominator, node: str) -> list[str]:
@@ -36,33 +30,33 @@ def test_another_nomination_takes_the_place_of_the_first() -> None:
 
 def test_without_a_node_the_own_status_decides() -> None:
     nominator = PodNominator()
-    nominator.add_nominated_pod(nominated("p", "n"))
-    nominator.add_nominated_pod(nominated("q", "n"), NominatingInfo("m", noop=True))
+    nominator.add_nominated_pod(pod("p", nominated="n"))
+    nominator.add_nominated_pod(pod("q", nominated="n"), NominatingInfo("m", noop=True))
     assert names(nominator, "n") == ["p", "q"]
-    nominator.add_nominated_pod(nominated("p"))  # neither says a node: the nomination is gone
+    nominator.add_nominated_pod(pod("p"))  # neither says a node: the nomination is gone
     assert names(nominator, "n") == ["q"]
 
 
 def test_an_override_without_a_node() -> None:
     nominator = PodNominator()
-    nominator.add_nominated_pod(nominated("p", "n"))
-    nominator.add_nominated_pod(nominated("p", "n"), NominatingInfo(""))
+    nominator.add_nominated_pod(pod("p", nominated="n"))
+    nominator.add_nominated_pod(pod("p", nominated="n"), NominatingInfo(""))
     assert names(nominator, "n") == []
     assert not nominator
-    assert nominator.nominated_node(nominated("p", "n")) == ""
-    nominator.update_nominated_pod(nominated("p", ""), nominated("p", ""))
-    assert nominator.nominated_node(nominated("p", "n")) == ""
+    assert nominator.nominated_node(pod("p", nominated="n")) == ""
+    nominator.update_nominated_pod(pod("p"), pod("p"))
+    assert nominator.nominated_node(pod("p", nominated="n")) == ""
 
 
 def test_pods_that_are_gone_or_bound_are_not_nominated() -> None:
     nominator = PodNominator(lambda one: one.name != "gone")
-    nominator.add_nominated_pod(nominated("gone", "n"))
+    nominator.add_nominated_pod(pod("gone", nominated="n"))
     assert names(nominator, "n") == []
 
 
 def test_the_end_of_a_nomination() -> None:
     nominator = PodNominator()
-    nominator.add_nominated_pod(nominated("p", "n"))
+    nominator.add_nominated_pod(pod("p", nominated="n"))
     assert nominator.nominated_node(pod("p")) == "n"
     nominator.delete_nominated_pod_if_exists(pod("p"))
     nominator.delete_nominated_pod_if_exists(pod("p"))
@@ -81,8 +75,8 @@ def test_an_update_keeps_a_nomination_that_only_memory_knows() -> None:
 
 def test_an_update_whose_status_says_something_decides() -> None:
     nominator = PodNominator()
-    nominator.add_nominated_pod(nominated("p", "n"))
-    nominator.update_nominated_pod(nominated("p", "n"), nominated("p", "m"))
+    nominator.add_nominated_pod(pod("p", nominated="n"))
+    nominator.update_nominated_pod(pod("p", nominated="n"), pod("p", nominated="m"))
     assert names(nominator, "m") == ["p"]
-    nominator.update_nominated_pod(nominated("p", "m"), nominated("p"))
+    nominator.update_nominated_pod(pod("p", nominated="m"), pod("p"))
     assert names(nominator, "m") == []

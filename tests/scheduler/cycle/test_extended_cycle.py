@@ -16,18 +16,14 @@ from tests.make import node, pod
 from moorage import Scheduler, default_profile
 from moorage.cli import main
 from moorage.engine.scheduler import Decision
-from moorage.kube import Cluster, Pod, PodStatus
+from moorage.kube import Cluster, Pod
 
 # ---- the nominated node
 
 
-def nominated(name: str, to: str, **spec: Any) -> Pod:
-    return replace(pod(name, **spec), status=PodStatus(nominated_node_name=to))
-
-
 def test_the_nominated_node_is_put_to_the_extenders_first() -> None:
     with ExtenderServer(filter=only("b", "c"), prioritize=scores(c=10)) as server:
-        decision = decide(scheduler(of(server.url, "filter", "prioritize")), nominated("p", "b"))
+        decision = decide(scheduler(of(server.url, "filter", "prioritize")), pod("p", nominated="b"))
     assert [(request.verb, request.message["NodeNames"]) for request in server.requests] == [
         ("filter", ["b"])
     ]
@@ -49,7 +45,7 @@ def test_a_nominated_node_that_extenders_reject(first: Any, counted: int) -> Non
     replies = [first, {"NodeNames": ["c"]}]
     with ExtenderServer(filter=lambda _: replies.pop(0)) as server:
         one = scheduler(of(server.url, "filter"), nodes=[*ABC, node("d", cpu=1)])
-        decision = decide(one, nominated("p", "b", requests={"cpu": 2}))
+        decision = decide(one, pod("p", nominated="b", requests={"cpu": 2}))
     assert [request.message["NodeNames"] for request in server.requests] == [["b"], ["a", "b", "c"]]
     assert (decision.node, decision.evaluated, decision.next) == ("c", 2 + counted, counted % 4)
 
@@ -57,27 +53,27 @@ def test_a_nominated_node_that_extenders_reject(first: Any, counted: int) -> Non
 def test_what_an_extender_says_of_others_beside_the_nominated_node_is_counted() -> None:
     reply = {"NodeNames": ["b"], "FailedNodes": {"a": "no", "c": "no"}}
     with ExtenderServer(filter=lambda _: reply) as server:
-        decision = decide(scheduler(of(server.url, "filter")), nominated("p", "b"))
+        decision = decide(scheduler(of(server.url, "filter")), pod("p", nominated="b"))
     assert (decision.node, decision.evaluated) == ("b", 3)
 
 
 def test_a_nominated_node_that_filters_reject() -> None:
     with ExtenderServer(filter=only("c")) as server:
         one = scheduler(of(server.url, "filter"), nodes=[*ABC, node("d", cpu=1)])
-        decision = decide(one, nominated("p", "d", requests={"cpu": 2}))
+        decision = decide(one, pod("p", nominated="d", requests={"cpu": 2}))
     assert [request.message["NodeNames"] for request in server.requests] == [["a", "b", "c"]]
     assert (decision.node, decision.evaluated, decision.next) == ("c", 2, 0)
 
 
 def test_what_is_said_of_others_with_the_nominated_node_counts() -> None:
     with ExtenderServer(filter={"NodeNames": ["b"], "FailedNodes": {"a": "no", "gone": "no"}}) as server:
-        decision = decide(scheduler(of(server.url, "filter")), nominated("p", "b"))
+        decision = decide(scheduler(of(server.url, "filter")), pod("p", nominated="b"))
     assert (decision.node, decision.evaluated, decision.next) == ("b", 3, 0)
 
 
 def test_why_a_nominated_pod_fits_nowhere() -> None:
     with ExtenderServer(filter={"FailedNodes": {"b": "no"}}) as server:
-        decision = decide(scheduler(of(server.url, "filter"), nodes=ABC[:2]), nominated("p", "b"))
+        decision = decide(scheduler(of(server.url, "filter"), nodes=ABC[:2]), pod("p", nominated="b"))
     assert why(decision) == "0/2 nodes are available: 1 no."
     assert len(server.requests) == 2
 

@@ -33,7 +33,7 @@ APP = LabelSelector(match_labels={"app": "x"})
 
 
 def nominated(name: str, to: str, **spec: Any) -> Pod:
-    return replace(pod(name, **({"priority": 5} | spec)), status=PodStatus(nominated_node_name=to))
+    return pod(name, nominated=to, **({"priority": 5} | spec))
 
 
 def fits(one: Scheduler, **spec: Any) -> list[str]:

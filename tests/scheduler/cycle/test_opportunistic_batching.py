@@ -17,7 +17,7 @@ from tests.scheduler.make import Clock
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Status, StatusError
 from moorage.engine.scheduler import Decision, Profile, ScheduleResult
-from moorage.kube import Cluster, EmptyDirVolumeSource, Pod, PodStatus, Volume
+from moorage.kube import Cluster, EmptyDirVolumeSource, Pod, Volume
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}
@@ -42,10 +42,6 @@ def scheduler(*pods: Pod, nodes: int = 4, **settings: Any) -> Scheduler:
 
 def large(name: str, **spec: Any) -> Pod:
     return pod(name, requests=LARGE, **spec)
-
-
-def nominated(name: str, to: str, **spec: Any) -> Pod:
-    return replace(pod(name, **spec), status=PodStatus(nominated_node_name=to))
 
 
 def outcomes(one: Scheduler, *pods: Pod) -> list[tuple[str | None, bool]]:
@@ -309,7 +305,7 @@ def test_batches_of_any_pods_decide_as_single_cycles_do(
     asked: list[tuple[int, str, int]], nodes: int, tie_break: str
 ) -> None:
     pods = [
-        nominated(f"p{at}", to, requests={"cpu": cpu}, ports=[port(host)] if host else [])
+        pod(f"p{at}", nominated=to, requests={"cpu": cpu}, ports=[port(host)] if host else [])
         for at, (cpu, to, host) in enumerate(asked)
     ]
     together, single = (scheduler(nodes=nodes, tie_break=tie_break) for _ in range(2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.doors.engine import schedule_one
 from tests.make import container, node, pod, port, scheduler
 from tests.scheduler.make import scheduler_with
@@ -21,7 +20,6 @@ from moorage.kube import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
-    PodStatus,
 )
 
 NODES = [node(name, labels={"name": name}, cpu=cpu) for name, cpu in zip("abcd", (4, 3, 2, 1), strict=True)]
@@ -116,7 +114,7 @@ def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() 
 
 
 def test_a_pod_that_was_placed_is_nominated_no_more() -> None:
-    waiting = replace(pod("n"), status=PodStatus(nominated_node_name="b"))
+    waiting = pod("n", nominated="b")
     one = scheduler(NODES, waiting)
     assert one.handle.nominator
     assert one.schedule_pods([waiting]).rows.tolist() == [one.table.find_row("b")]

@@ -111,7 +111,14 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]
     yield from (reader, of["RepeatedClaims"](one, asking, reader, {}, ClaimsOfBatch()), of["Mark"]())
-    yield from (of["Notice"](None, one), of["Quantity"]("1"), of["FieldRules"](()), of["SpecRule"](len))
+    yield from (
+        of["PartMemo"](len),
+        of["SharedTexts"](len, 9),
+        of["Notice"](None, one),
+        of["Quantity"]("1"),
+        of["FieldRules"](()),
+        of["SpecRule"](len),
+    )
     yield of["ArrowColumn"]("a", "l", 2, 0, (None, np.zeros(16, np.uint8)))
     yield from (of["BoundPods"]([one], ["n0"]), of["DryRun"](state, [0], [0], [0], [[]]))
     yield from (of["Evictions"](state, 2), of["Outcomes"]())

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from moorage._core.base.shared_parts import PartMemo
 from moorage.errors import InputError
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import (
@@ -32,7 +33,6 @@ from moorage.kube.model.meta import (
     LabelSelector,
     Object,
     OwnerReference,
-    PartMemo,
     by_label,
     whole_number,
     with_condition,

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import field
 
 from moorage._core.base.quantity import Quantity, parse, parse_value
 from moorage._core.base.selectors import requirement_error
+from moorage._core.base.shared_parts import PartMemo
 from moorage.errors import AMOUNTS, InputError, shorten
 
 from ..field_errors import invalid
@@ -385,29 +386,6 @@ class LabelSelector(Struct, frozen=True):
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
-
-
-V = TypeVar("V")
-
-
-class PartMemo(Generic[V]):
-    """Remembers what a function makes of a part that many objects share, such as the labels of a template,
-    and of texts. A part is known by its address, which it keeps while it is remembered."""
-
-    MOST = 1 << 10
-    """As each object may have a part of its own."""
-
-    def __init__(self, make: Callable[..., V]) -> None:
-        self._make, self._known = make, dict[tuple[object, ...], tuple[object, V]]()
-
-    def __call__(self, part: object, *texts: str) -> V:
-        """Return what the function makes of a part and texts."""
-        key = id(part), *texts
-        if (known := self._known.get(key)) is None:
-            if len(self._known) >= self.MOST:
-                self._known.clear()
-            known = self._known[key] = part, self._make(part, *texts)
-        return known[1]
 
 
 @PartMemo

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
+
+from moorage._core.base.shared_parts import SharedTexts, cut, insert
 
 from ..apiserver.unread_fields import unread_text, unread_type
 from ..model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike
@@ -22,13 +23,6 @@ _MAX_TEXT = 16 << 20
 """Maximum size in bytes of the JSON texts by which decoded values of one type are found."""
 _MAX_TEXTS = 1 << 16
 _TIMES = b'Time"'
-
-# A string without escapes is the text that it stands for. The marks are no characters of JSON.
-_STRING = rb'\s*:\s*"([ !#-\[\]-~]+)"'
-_NODE, _HOST, _TOKEN = b'"nodeName"', b'"hostname"', b'"kube-api-access-'
-_NODE_NAME, _HOST_NAME = re.compile(_NODE + _STRING), re.compile(_HOST + _STRING)
-_TOKEN_NAME = re.compile(_TOKEN + rb'[a-z0-9]{1,16}"')
-_NODE_MARK, _HOST_MARK, _TOKEN_MARK = b"\1", b"\2", b'"\3"'
 
 
 class Parts(msgspec.Struct, rename="camel", gc=False):
@@ -79,24 +73,9 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
 
 
-class _Shared(dict[bytes, Any]):
-    """Decoded values of one type by their JSON text."""
-
-    def __init__(self, type_: Any) -> None:
-        self._decode = _decoder(type_).decode
-        self._room = _MAX_TEXT
-
-    def __missing__(self, text: bytes) -> Any:
-        value = self._decode(text)
-        self.put(text, value)
-        return value
-
-    def put(self, text: bytes, value: Any) -> None:
-        self._room -= len(text)
-        if self._room < 0:
-            self.clear()
-            self._room = _MAX_TEXT - len(text)
-        self[text] = value
+def _shared(type_: Any) -> SharedTexts:
+    """Return decoded values of a type by their JSON text."""
+    return SharedTexts(_decoder(type_).decode, _MAX_TEXT)
 
 
 Varying = tuple[bytes, bytes, bytes]
@@ -140,11 +119,11 @@ class PartsReader:
         self._on_spec = on_spec
         self._parts, self._metadata, self._status = _decoder(Parts), _decoder(_Metadata), _decoder(PodStatus)
         self._node = _decoder(ObjectMeta), _decoder(NodeSpec), _decoder(_NodeStatus)
-        self._resources, self._images = _Shared(dict[str, QuantityLike]), _Shared(ContainerImage)
+        self._resources, self._images = _shared(dict[str, QuantityLike]), _shared(ContainerImage)
         self._texts: dict[str, str] = {}
-        self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
-        self._owners = _Shared(tuple[OwnerReference, ...])
-        self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
+        self._labels, self._annotations = _shared(dict[str, str]), _shared(dict[str, str])
+        self._owners = _shared(tuple[OwnerReference, ...])
+        self._statuses, self._specs = _shared(PodStatus), _shared(PodSpec)
         self._spec_decoder: msgspec.json.Decoder[PodSpec] = _decoder(PodSpec)
         self._unread = _decoder(unread_type(Raw))
         self._namespaces: dict[str, str] = {}
@@ -210,9 +189,9 @@ class PartsReader:
 
     def _node_status(self, status: _NodeStatus) -> NodeStatus:
         return NodeStatus(
-            capacity=self._resources[bytes(status.capacity)],
-            allocatable=self._resources[bytes(status.allocatable)],
-            images=tuple([self._images[bytes(image)] for image in status.images]),
+            capacity=self._resources[status.capacity],
+            allocatable=self._resources[status.allocatable],
+            images=tuple([self._images[image] for image in status.images]),
             conditions=tuple(map(self._condition, status.conditions)),
             volumes_attached=status.volumes_attached,
             declared_features=status.declared_features,
@@ -248,9 +227,9 @@ class PartsReader:
                 creation_timestamp=created and self._text(created),
                 deletion_timestamp=meta.deletion_timestamp,
                 deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
-                labels=self._labels[bytes(meta.labels)],
-                annotations=self._annotations[bytes(meta.annotations)],
-                owner_references=self._owners[bytes(meta.owner_references)],
+                labels=self._labels[meta.labels],
+                annotations=self._annotations[meta.annotations],
+                owner_references=self._owners[meta.owner_references],
                 finalizers=meta.finalizers,
                 generation=meta.generation,
             ),
@@ -263,47 +242,21 @@ class PartsReader:
 
     def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
         """Decode a spec; the second of its template makes that, from which the others are filled."""
-        text = bytes(spec)
-        key, varying = _cut(text)
-        if key not in self._specs:
+        key, varying = cut(bytes(spec))
+        known: _Template | Literal[False] | tuple[Varying, PodSpec] | None = self._specs.get(key)
+        if known is None:
             self._on_spec("Pod", metadata, spec)
-            first = self._spec_decoder.decode(text)
-            self._specs.put(key, (varying, first))
-            return first
-        known: _Template | tuple[Varying, PodSpec] | None = self._specs[key]
-        if known is not None and not isinstance(known, _Template):
+            known = varying, self._spec_decoder.decode(spec)
+            self._specs.put(key, known)
+            return known[1]
+        if known and not isinstance(known, _Template):
             known = _template(key, *known)
             self._specs.put(key, known)
-        return self._spec_decoder.decode(text) if known is None else known.fill(varying)
+        return known.fill(varying) if known else self._spec_decoder.decode(spec)
 
 
-def _cut(text: bytes) -> tuple[bytes, Varying]:
-    """Replace the varying strings of a spec by marks."""
-    node_name = host_name = token = b""
-    at = text.find(_NODE)
-    if at >= 0 and (match := _NODE_NAME.match(text, at)):
-        node_name = match[1]
-        text = text[: match.start(1)] + _NODE_MARK + text[match.end(1) :]
-    at = text.find(_HOST)
-    if at >= 0 and (match := _HOST_NAME.match(text, at)):
-        host_name = match[1]
-        text = text[: match.start(1)] + _HOST_MARK + text[match.end(1) :]
-    at = text.find(_TOKEN)
-    if at >= 0 and (match := _TOKEN_NAME.match(text, at)):
-        token = match[0]
-        text = text.replace(token, _TOKEN_MARK)
-    return text, (node_name, host_name, token)
-
-
-def _insert(key: bytes, varying: Varying) -> bytes:
-    """Replace the marks of a spec by strings."""
-    for mark, value in zip((_NODE_MARK, _HOST_MARK, _TOKEN_MARK), varying, strict=True):
-        key = key.replace(mark, value)
-    return key
-
-
-def _template(key: bytes, varying: Varying, spec: PodSpec) -> _Template | None:
-    """Make a template of the spec of the first pod; None if a varying string has another meaning where it is
+def _template(key: bytes, varying: Varying, spec: PodSpec) -> _Template | Literal[False]:
+    """Make a template of the spec of the first pod; False if a varying string has another meaning where it is
     found.
 
     The template must give what decoding gives, for the strings of the first pod and for other ones.
@@ -313,5 +266,5 @@ def _template(key: bytes, varying: Varying, spec: PodSpec) -> _Template | None:
     template = _Template(replace(spec, node_name="") if spec.node_name else spec, tokens)
     node_name, host_name, token = varying
     others = node_name and _OTHERS[0], host_name and _OTHERS[1], token and _OTHERS[2]
-    other = msgspec.json.decode(_insert(key, others), type=PodSpec)
-    return template if (template.fill(varying), template.fill(others)) == (spec, other) else None
+    other = msgspec.json.decode(insert(key, others), type=PodSpec)
+    return template if (template.fill(varying), template.fill(others)) == (spec, other) else False

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from moorage._core.base.shared_parts import PartMemo
+
 from ..apiserver.decode import is_known
-from ..model.meta import Object, OwnerReference, PartMemo
+from ..model.meta import Object, OwnerReference
 from ..model.pod import Pod
 from ..model.workload import CustomObject, DaemonSet, Job, PodTemplateSpec, full_kind
 

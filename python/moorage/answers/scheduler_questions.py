@@ -72,9 +72,10 @@ class Questions:
     def explain(self, pod: Source) -> Explanation:
         """Explain where a pod would be placed now, or why nowhere and which changes would help.
 
-        A pod on a node is explained as if it had none. Other pending pods are ignored; `explain_in_turn`
-        first places those that precede the pod in a run. As in a run, volumes in a store of the scheduler's
-        own are bound first where possible. Extenders are not called. Trials are undone.
+        A pod on a node is explained as if it had none. Other pending pods are ignored, but not by changes,
+        whose room they may take; `explain_in_turn` first places those that precede the pod in a run. As in a
+        run, volumes in a store of the scheduler's own are bound first where possible. Extenders are not
+        called. Trials are undone.
 
         Parameters
         ----------

@@ -28,12 +28,10 @@ class PlayedChanges:
     ----------
     make : callable
         Returns the scheduler: before the run in which pods are explained, or in the state in which they are.
-    has_others : bool
-        Whether the other pending pods matter to the explanation.
     """
 
-    def __init__(self, make: Callable[[], ChangingScheduler], has_others: bool) -> None:
-        self._make, self._has_others, self._left = make, has_others, MOST_ATTEMPTS
+    def __init__(self, make: Callable[[], ChangingScheduler]) -> None:
+        self._make, self._left = make, MOST_ATTEMPTS
 
     @cached_property
     def _scheduler(self) -> ChangingScheduler:
@@ -41,12 +39,7 @@ class PlayedChanges:
 
     def others(self, pods: Sequence[Pod]) -> int:
         """Return how many other pods are pending beside some, and may take what they would get."""
-        pending = self._scheduler.pods.pending if self._has_others else {}
-        return len(pending.keys() - {pod.key for pod in pods})
-
-    def sees_all(self, pods: Sequence[Pod]) -> bool:
-        """Whether a run tells what becomes of some pods: others that wait matter, or there are none."""
-        return self._has_others or not (self._scheduler.pods.pending.keys() - {pod.key for pod in pods})
+        return len(self._scheduler.pods.pending.keys() - {pod.key for pod in pods})
 
     def may_run(self, times: int) -> bool:
         """Whether so many runs are worth their time."""

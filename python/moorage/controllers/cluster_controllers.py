@@ -405,14 +405,16 @@ class ClusterControllers(SavedFields):
             node = self._node_copy.get(name)
             if node is not None and (tainted := _with_taint_of_cordon(node)) is not None:
                 self._client.update(tainted)
-            if may_lose_pods:
+            if may_lose_pods and self.jobs.has_started:
                 self._evict_from(name)
+            elif may_lose_pods:
+                self._nodes[name] = True  # in the next round, as Jobs count no pod that they do not track yet
             if self._copies["DaemonSet"]:
                 self._reconcile_daemons(name, changed)
         self._reconcile_all(changed)
         self.budgets.work()
         self.jobs.has_started = True
-        if self._client.changes != before:
+        if self._client.changes != before or self._nodes:
             return True
         self.availability.wait_for_events(due)
         return False

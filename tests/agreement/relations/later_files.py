@@ -208,8 +208,7 @@ def later_node(asking: Asking) -> None:
         option = _changed_node(new, how)
         other = asking.one("drained", asking.cluster.nodes, key_of)
         questions: list[Question] = [(), ("--drain", name_of(other))]
-        if how != "NoExecute":  # whoever does not tolerate it is gone in the dump
-            by_file_and_in_dump(asking, new, asking.write("change", [new]), *questions)
+        by_file_and_in_dump(asking, new, asking.write("change", [new]), *questions)
         if option:
             file = asking.write("change", [manifest(new)])
             by_file_and_apply(asking, file)

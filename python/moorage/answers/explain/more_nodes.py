@@ -241,7 +241,7 @@ def as_played(probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
     if played is None or change.kind not in OF_NODES:
         yield change
         return
-    if not (others or number > 1 or (change.kind == Kind.NODE and played.sees_all(probe.alike))):
+    if not (others or number > 1 or change.kind == Kind.NODE):
         yield change
         return
     goal, most = change.placed or 1, number + min(others, MOST_FOR_OTHERS)

@@ -36,7 +36,7 @@ def explain_now(
 ) -> Explanation:
     """Explain a pod in the state of the cluster: see `Questions.explain`; `placed` are those that a run has
     placed before it, and `ended` those that were terminating, which it may have taken away. Changes are
-    played on the scheduler, as if no other pod were pending, or else as is given."""
+    played on the scheduler, or else as is given."""
     if scheduler.options.owns_store:
         scheduler.context.enlist()
     scheduler.volumes.settle()
@@ -44,7 +44,7 @@ def explain_now(
     check_readable((named,))
     skipped = scheduler.context.not_ours_with_group(named)
     if played is None and scheduler.options.owns_store and not scheduler.bindings.running:
-        played = PlayedChanges(lambda: scheduler, has_others=False)
+        played = PlayedChanges(lambda: scheduler)
     explained = explain(scheduler.context.engine_of(named), named, skipped, placed, ended, played)
     if not scheduler.queue.groups_pods:
         return explained
@@ -164,7 +164,7 @@ def _explain_turns(
     result : ScheduleResult
         Of a whole run of an equal scheduler.
     """
-    scheduler, explained, played = make(), Explanations(), PlayedChanges(make, has_others=True)
+    scheduler, explained, played = make(), Explanations(), PlayedChanges(make)
     pending = len(scheduler.pods.pending)
 
     def explain(key: str) -> None:
@@ -207,7 +207,7 @@ def explain_after_run(
     """Explain pods after a run, each removed from the node on which the run placed it; see
     `explain_in_turn`."""
     scheduler = make()
-    played = PlayedChanges(lambda: scheduler, has_others=True)
+    played = PlayedChanges(lambda: scheduler)
     pending = {key: _others(scheduler, key) for key in keys}
     pods = {pod.key: pod for pod in scheduler.client.list(Pod)[0]}
     result = scheduler.run()

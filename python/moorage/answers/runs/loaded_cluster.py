@@ -355,6 +355,13 @@ class LoadedCluster:
         """Return a pod as it was before any change."""
         return self._listed.get(key)
 
+    def loses_pods(self) -> bool:
+        """Whether a later file or a change has taken pods from nodes."""
+        return any(
+            (old := self.listed(key)) is not None and is_running(old) and (now is None or not is_running(now))
+            for key, now in self.since(self.scheduler).items()
+        )
+
     def _is_new(self, pod: Pod) -> bool:
         """Whether a pod had no node at the beginning."""
         old = self._listed.get(pod.key)

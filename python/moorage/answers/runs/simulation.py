@@ -910,7 +910,7 @@ class SimulationSetup:
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = self._asked_nodes()
-        for pod in self._lost_by_taints(loaded.listed):  # of the changed files
+        for pod in self._lost_by_taints(loaded.cluster.pods):  # of the files
             self.evicted[pod.key] = Evicted(pod, f"a taint took it from node {pod.spec.node_name}")
         for change in changes:
             scheduler.context.let_pods_stop()
@@ -945,7 +945,8 @@ class SimulationSetup:
     def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
-        deleted |= {pod.key for pod in self._lost_by_taints(before.get)}
+        written = (pod for key in self.loaded.since(self.loaded.scheduler) if (pod := before.get(key)))
+        deleted |= {pod.key for pod in self._lost_by_taints(written)}
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
             pod = before[key]
@@ -957,15 +958,16 @@ class SimulationSetup:
             if (why := effect.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"
 
-    def _lost_by_taints(self, before: Callable[[str], Pod | None]) -> Iterator[Pod]:
-        """Yield the pods, as they were before, that taints have evicted and nobody makes again."""
+    def _lost_by_taints(self, before: Iterable[Pod]) -> Iterator[Pod]:
+        """Yield those of some pods, as they were before, that taints have evicted and nobody makes again."""
         scheduler = self.loaded.scheduler
-        for key, now in self.loaded.since(scheduler).items():
-            old = before(key)
-            if old is None or not is_active(old) or (now is not None and is_active(now)):
+        taints = {node.name: node.spec.taints for node in scheduler.client.list(Node)[0] if node.spec.taints}
+        for old in before if taints else ():
+            name = old.spec.node_name
+            if name not in taints or not is_active(old) or tolerated_seconds(old, taints[name]):
                 continue
-            node = find_object(scheduler.client, Node, old.spec.node_name)
-            if node is not None and not tolerated_seconds(old, node.spec.taints) and why_lost(scheduler, old):
+            now = find_object(scheduler.client, Pod, old.name, old.namespace)
+            if (now is None or not is_active(now)) and why_lost(scheduler, old):
                 yield old
 
     def make(self) -> Scheduler:

@@ -248,9 +248,10 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **options: Any) -> None:
     """Show which share of nodes is requested, and what is free.
 
-    Only pods that have a node count; with --after-run or an option of a change, the pending pods are placed
-    first. Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is
-    free on nodes that are cordoned or tainted stands apart, as (+4).
+    Only pods that have a node count; with --after-run, an option of a change, or a second -f that takes pods
+    from nodes, the pending pods are placed first. Requests are those that the scheduler counts, with init
+    containers, sidecars and overhead. What is free on nodes that are cordoned or tainted stands apart, as
+    (+4).
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
@@ -277,7 +278,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         changes = requested_changes()
         setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
         scheduler = setup.make()
-        if is_run := place_first(setup, scheduler, options["after_run"]):
+        if is_run := place_first(setup, scheduler, options["after_run"] or setup.loaded.loses_pods()):
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""

@@ -26,7 +26,6 @@ from moorage.kube import (
     Object,
     ObjectMeta,
     Pod,
-    PodResourceClaim,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -38,9 +37,7 @@ X, Y = {"model": "x"}, {"model": "y"}
 
 
 def asking(name: str, claim_name: str = "c", **more: Any) -> Pod:
-    one = pod(name, **more)
-    use = PodResourceClaim(name="gpus", resource_claim_name=claim_name)
-    return replace(one, spec=replace(one.spec, resource_claims=(use,)))
+    return pod(name, resourceClaims=[{"name": "gpus", "resourceClaimName": claim_name}], **more)
 
 
 def objects(*others: Object, pods: list[Pod] | None = None) -> mo.Cluster:
@@ -360,9 +357,7 @@ TEMPLATE = ResourceClaimTemplate(
 
 
 def from_template(name: str) -> Pod:
-    one = pod(name)
-    use = PodResourceClaim(name="gpus", resource_claim_template_name="two")
-    return replace(one, spec=replace(one.spec, resource_claims=(use,)))
+    return pod(name, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "two"}])
 
 
 def test_a_pod_that_is_not_stored_gets_claims_of_its_templates() -> None:

@@ -18,7 +18,6 @@ from moorage.kube import (
     ObjectMeta,
     OwnerReference,
     Pod,
-    PodResourceClaim,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -37,9 +36,8 @@ def template(name: str = "two", count: int = 2) -> ResourceClaimTemplate:
 
 
 def asking(name: str, template_name: str = "two", **more: Any) -> Pod:
-    one = pod(name, **more)
-    use = PodResourceClaim(name="gpus", resource_claim_template_name=template_name)
-    return replace(one, spec=replace(one.spec, resource_claims=(use,)))
+    use = {"name": "gpus", "resourceClaimTemplateName": template_name}
+    return pod(name, resourceClaims=[use], **more)
 
 
 def scheduler(*pods: Pod, others: tuple[Object, ...] = ()) -> Scheduler:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.engine import PodInPreBind, clear_nominated_node_name, evict_victims, make_room
 from tests.make import pod
-from tests.preemption.world import cycle, full, handle, nominated, preemptor, victim
+from tests.preemption.world import cycle, full, handle, preemptor, victim
 from tests.scheduler.make import events, scheduler_with
 
 from moorage import Scheduler
@@ -144,9 +144,9 @@ def test_a_pod_that_is_past_pre_bind_is_deleted() -> None:
 
 def test_nominations_of_lower_priority_to_the_node_end() -> None:
     waiting = [
-        nominated(pod("lower", priority=9), "a"),
-        nominated(pod("same", priority=10), "a"),
-        nominated(pod("elsewhere", priority=0), "b"),
+        pod("lower", priority=9, nominated="a"),
+        pod("same", priority=10, nominated="a"),
+        pod("elsewhere", priority=0, nominated="b"),
     ]
     one = full(*waiting)
     prepare(one)
@@ -158,7 +158,7 @@ def test_nominations_of_lower_priority_to_the_node_end() -> None:
 
 
 def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(caplog: Any) -> None:
-    one = full(nominated(pod("lower"), "a"), victim("v"))
+    one = full(pod("lower", nominated="a"), victim("v"))
     client = watched(one)
     prepare(one, victim("v"))
     assert client.calls[0] == ("patch", "lower")
@@ -169,7 +169,7 @@ def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(cap
                 raise ApiError("refused")
             return super().patch(kind, name, *patch, **how)
 
-    two = full(nominated(pod("lower"), "a"), victim("v"))
+    two = full(pod("lower", nominated="a"), victim("v"))
     handle(two).client = Refusing(two.client)  # type: ignore[assignment]
     prepare(two, victim("v"))
     assert stored(two) == ["lower"]

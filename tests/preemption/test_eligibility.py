@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import is_leaving, num_candidates, potential_nodes, why_not_eligible
-from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
+from tests.preemption.world import LEAVING, full, handle, preemptor, terminating, victim
 
 from moorage.engine.framework import Code, Status
 from moorage.kube import Pod
@@ -15,9 +15,10 @@ REJECTED = Status(Code.UNSCHEDULABLE)
 WAITS = "not eligible due to a terminating pod on the nominated node."
 
 
-def why_not(asked: Pod, *pods: Pod, status: Status = REJECTED, to: str = "a") -> str:
+def why_not(*pods: Pod, priority: int = 10, status: Status = REJECTED, to: str = "a") -> str:
     """Why a pod may not preempt others that is nominated to a node with these pods."""
-    return why_not_eligible(handle(full(*pods)), nominated(asked, to), {"a": status})
+    asked = preemptor(priority=priority, nominated=to)
+    return why_not_eligible(handle(full(*pods)), asked, {"a": status})
 
 
 def test_a_pod_may_preempt() -> None:
@@ -33,12 +34,12 @@ def test_preemption_policy_never() -> None:
 
 def test_it_waits_for_its_victims_on_the_nominated_node() -> None:
     leaving = terminating(victim("v"), LEAVING)
-    assert why_not(preemptor(), leaving) == WAITS
-    assert why_not(preemptor(), leaving, status=HOPELESS) == "", "it is lost for good"
-    assert why_not(preemptor(priority=0), leaving) == "", "not of lower priority"
-    assert why_not(preemptor(), leaving, to="gone") == "", "there is no such node"
+    assert why_not(leaving) == WAITS
+    assert why_not(leaving, status=HOPELESS) == "", "it is lost for good"
+    assert why_not(leaving, priority=0) == "", "not of lower priority"
+    assert why_not(leaving, to="gone") == "", "there is no such node"
     there = handle(full(leaving))
-    assert why_not_eligible(there, nominated(preemptor(), "a"), {}) == "", "it was not reached"
+    assert why_not_eligible(there, preemptor(nominated="a"), {}) == "", "it was not reached"
     assert why_not_eligible(there, preemptor(), {"a": REJECTED}) == "", "it is not nominated"
 
 
@@ -55,7 +56,7 @@ def test_it_waits_for_its_victims_on_the_nominated_node() -> None:
 )
 def test_it_does_not_wait_for_pods_that_leave_for_other_reasons_or_not_at_all(other: Pod) -> None:
     assert not is_leaving(other)
-    assert why_not(preemptor(), other) == ""
+    assert why_not(other) == ""
 
 
 def test_potential_nodes_are_those_that_are_not_lost_for_good() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.doors.engine import Victims, call_extenders, random_offset, schedule_one
 from tests.framework.make import make
 from tests.make import node
-from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
+from tests.preemption.world import LEAVING, cycle, find, full, preemptor, terminating, victim
 
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Code, FilterPlugin, NominatingInfo, Profile, Status
@@ -35,7 +35,7 @@ def text(answer: tuple[NominatingInfo | None, Status | None]) -> str:
     ("asked", "message"),
     [
         (preemptor(preemption_policy="Never"), "not eligible due to preemptionPolicy=Never."),
-        (nominated(preemptor(), "a"), "not eligible due to a terminating pod on the nominated node."),
+        (preemptor(nominated="a"), "not eligible due to a terminating pod on the nominated node."),
     ],
 )
 def test_who_is_not_eligible_keeps_its_nomination(asked: Pod, message: str) -> None:

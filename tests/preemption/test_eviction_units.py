@@ -14,7 +14,7 @@ from tests.doors.engine import PodGroups, PreemptionDryRuns
 from tests.make import node
 from tests.preemption.test_dry_run import clusters, counting
 from tests.preemption.twin import Twin, priority
-from tests.preemption.world import LEAVING, find, full, nominated, preemptor, terminating, victim, victims
+from tests.preemption.world import LEAVING, find, full, preemptor, terminating, victim, victims
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
@@ -139,7 +139,7 @@ def test_extensions_of_plugins_hear_of_pods_elsewhere() -> None:
 
 def test_a_pod_waits_for_victims_by_their_group_s_priority() -> None:
     going = terminating(member("m0", cpu=4, priority=50), LEAVING)
-    asked = nominated(preemptor(2), "a")
+    asked = preemptor(2, nominated="a")
     assert find(world(going), asked).message == "not eligible due to a terminating pod on the nominated node."
     assert find(world(going, groups=[group(priority=10)]), asked).message == ""
 
@@ -229,7 +229,11 @@ def grouped(draw: Any) -> tuple[UnitTwin, list[Any], list[PodGroup]]:
 def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGroup]]) -> None:
     twin, budgets, groups = made
     there = [one for pods in twin.pods.values() for one in pods]
-    waiting = [nominated(one, name) for name, pods in twin.nominated.items() for one in pods]
+    waiting = [
+        replace(one, status=replace(one.status, nominated_node_name=name))
+        for name, pods in twin.nominated.items()
+        for one in pods
+    ]
     one = world(*there, *waiting, nodes=twin.nodes, groups=groups, others=budgets)
     engine = one.engines["default-scheduler"]
     state = engine.framework.new_state(twin.asked)

@@ -10,7 +10,7 @@ from tests.doors.compat import preempt_handle
 from tests.doors.engine import schedule_one
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
 from tests.make import node, pod, port
-from tests.preemption.world import full, handle, nominated, preemptor, victim
+from tests.preemption.world import full, handle, preemptor, victim
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
@@ -85,7 +85,7 @@ def test_nominations(steps: str, on_a: str, on_b: str) -> None:
     its = of(full())
     for step in steps.split(", "):
         verb, name, *rest = step.split()
-        one, other = (nominated(pod(each[0]), each[2:]) for each in (name, *rest, "-")[:2])
+        one, other = (pod(each[0], nominated=each[2:]) for each in (name, *rest, "-")[:2])
         if verb == "add":
             its.add_nominated_pod(one, rest[0].strip("-"))
         elif verb == "update":
@@ -116,7 +116,7 @@ def test_it_is_the_nominator_of_the_scheduler() -> None:
     "change",
     [
         lambda its: its.add_nominated_pod(pod("p"), "b"),
-        lambda its: its.update_nominated_pod(pod("p"), nominated(pod("p"), "b")),
+        lambda its: its.update_nominated_pod(pod("p"), pod("p", nominated="b")),
     ],
 )
 @pytest.mark.parametrize("step", ["delete_nominated_pod_if_exists", "put"])

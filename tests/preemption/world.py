@@ -19,7 +19,6 @@ from moorage.kube import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
-    PodStatus,
 )
 
 HOST = "kubernetes.io/hostname"
@@ -31,19 +30,13 @@ def victim(
     name: str, on: str = "a", cpu: Any = 1, priority: int = 0, start: str | None = NOW, **spec: Any
 ) -> Pod:
     """A pod that is there."""
-    one = pod(name, on=on, requests={"cpu": cpu}, priority=priority, **spec)
-    return replace(one, status=PodStatus(start_time=start))
+    return pod(name, on, {"cpu": cpu}, priority=priority, status={"startTime": start}, **spec)
 
 
 def terminating(one: Pod, *conditions: Condition) -> Pod:
     """The same on its way out."""
     meta = replace(one.metadata, deletion_timestamp=NOW)
     return replace(one, metadata=meta, status=replace(one.status, conditions=conditions))
-
-
-def nominated(one: Pod, to: str) -> Pod:
-    """The same, nominated to a node."""
-    return replace(one, status=replace(one.status, nominated_node_name=to))
 
 
 def preemptor(cpu: Any = 2, priority: int = 10, **spec: Any) -> Pod:

@@ -14,7 +14,6 @@ from moorage.kube import (
     Node,
     ObjectMeta,
     Pod,
-    PodResourceClaim,
     ResourceClaim,
     ResourceClaimStatus,
     ResourceClaimTemplate,
@@ -29,9 +28,7 @@ TEMPLATE = ResourceClaimTemplate(
 
 
 def asking(name: str, **use: str) -> Pod:
-    one = pod(name)
-    use = use or {"resource_claim_template_name": "gpus"}
-    return replace(one, spec=replace(one.spec, resource_claims=(PodResourceClaim(name="gpu", **use),)))
+    return pod(name, resourceClaims=[{"name": "gpu"} | (use or {"resourceClaimTemplateName": "gpus"})])
 
 
 def world(*pods: Pod, devices: int = 1) -> Scheduler:
@@ -59,7 +56,7 @@ def test_a_claim_is_made_for_each_pod() -> None:
 
 
 def test_a_pod_waits_for_its_template() -> None:
-    one = world(asking("p", resource_claim_template_name="later"))
+    one = world(asking("p", resourceClaimTemplateName="later"))
     assert one.run().placements == {}
     later = replace(TEMPLATE, metadata=replace(TEMPLATE.metadata, name="later", uid="", resource_version=""))
     one.client.create(later)
@@ -88,7 +85,7 @@ def test_a_claim_that_is_being_deleted_goes_with_the_reservation_of_its_pod() ->
 
 
 def test_a_shared_claim_is_released_by_the_last_pod() -> None:
-    shared = [asking(name, resource_claim_name="c") for name in "pq"]
+    shared = [asking(name, resourceClaimName="c") for name in "pq"]
     one = world(*shared)
     one.client.create(claim("c", [request()]))
     assert len(one.run().placements) == 2

@@ -21,7 +21,6 @@ from moorage.kube import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
-    PodStatus,
 )
 
 
@@ -121,8 +120,7 @@ def high(**rest: Any) -> Pod:
 
 
 def low(name: str, start: str | None = None, cpu: str = "1", **rest: Any) -> Pod:
-    pod = make_pod(name, requests={"cpu": cpu}, **({"priority": 1} | rest))
-    return replace(pod, status=PodStatus(start_time=start))
+    return make_pod(name, requests={"cpu": cpu}, status={"startTime": start}, **({"priority": 1} | rest))
 
 
 def seconds(number: int) -> str:

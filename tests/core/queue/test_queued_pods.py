@@ -65,8 +65,7 @@ def test_the_clock_shows_the_newest_creation() -> None:
 
 
 def created_at(text: str | None) -> Pod:
-    one = pod("a")
-    return replace(one, metadata=replace(one.metadata, creation_timestamp=text))
+    return pod("a", metadata={"creationTimestamp": text})
 
 
 @pytest.mark.parametrize("year", ["0001", "1969", "1970", "2000", "2023", "2024", "2100", "9999"])

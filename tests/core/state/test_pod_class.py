@@ -248,10 +248,7 @@ def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: 
     return replace(plain, status=PodStatus(container_statuses=(status,), conditions=conditions))
 
 
-def infeasible_alone(spec: str) -> Pod:
-    """A pod whose status has nothing but an infeasible resize."""
-    conditions = (Condition(type="PodResizePending", reason="Infeasible"),)
-    return replace(pod("p", on="a", requests={"cpu": spec}), status=PodStatus(conditions=conditions))
+NOTHING_ELSE = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +260,7 @@ def infeasible_alone(spec: str) -> Pod:
         (resizing("4", "", "2", "Infeasible"), 2000),
         (resizing("4", "", "", "Infeasible"), 0),
         (resizing("4", "3", "2", "Infeasible", status_of="other"), 0),
-        (infeasible_alone("4"), 0),
+        (pod("p", "a", {"cpu": "4"}, status=NOTHING_ELSE), 0),
     ],
 )
 def test_by_sums_an_infeasible_resize_counts_by_what_the_status_says(held: Pod, cpu: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.doors.kube import (
     CNR,
     CNRStatus,
@@ -84,8 +83,7 @@ class Kit:
 
 def pod(name: str, on: str = "", annotations: dict[str, str] | None = None, **more: Any) -> Pod:
     """A pod whose UID is its name."""
-    one = make_pod(name, on=on, **({"requests": REQUESTS} | more))
-    return replace(one, metadata=replace(one.metadata, annotations=annotations or {}))
+    return make_pod(name, on, metadata={"annotations": annotations or {}}, **({"requests": REQUESTS} | more))
 
 
 def best_effort(name: str, on: str = "", **more: Any) -> Pod:

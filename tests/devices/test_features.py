@@ -8,7 +8,7 @@ import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import allocator, dependents_off
 from tests.make import pod
-from tests.plugins.test_dynamic_resources import asking, cluster
+from tests.plugins.test_dynamic_resources import cluster
 
 from moorage import Scheduler
 from moorage.kube import (
@@ -33,7 +33,7 @@ def attempt(
     gates: dict[str, bool], wanted: ResourceClaim, *slices: ResourceSlice, others: tuple[Any, ...] = ()
 ) -> str:
     """The node of the pod, or why it has none."""
-    made = cluster([asking("p", wanted.name)], wanted, *others)
+    made = cluster([pod("p", claims=[wanted.name])], wanted, *others)
     made.others[1:3] = slices
     result = Scheduler(made, feature_gates=gates).run()
     for failed in result.unschedulable.values():
@@ -148,7 +148,7 @@ def test_an_allocation_that_has_consumed_a_negative_capacity_fails_pods_since_1_
     failed = 'running PreFilter plugin "DynamicResources"'
     text = f"{failed}: consumed capacity of device {DRIVER}/pool-x/d is negative"
     for version, expected in (("1.37", "b"), ("1.38", text)):
-        made = cluster([asking("p", "c")], ANY, odd)
+        made = cluster([pod("p", claims=["c"])], ANY, odd)
         made.others[1:3] = [PLAIN]
         result = Scheduler(made, kubernetes_version=version).run()
         errors = [each.error for each in result.unschedulable.values()]

@@ -121,7 +121,7 @@ def test_a_command_prints_what_the_pages_show(command: str) -> None:
         assert differing("\n".join(printed), shown) == ""
 
 
-@pytest.mark.parametrize("example", sorted(set(EXAMPLES) - {*COMMANDS}))
+@pytest.mark.parametrize("example", [*map(by_cost, sorted({*EXAMPLES} - {*COMMANDS}))])
 def test_an_example_of_help_runs_as_it_stands(example: str, tmp_path: Path) -> None:
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -14,7 +14,7 @@ from tests.doors.engine import PodGroups, PreemptionDryRuns
 from tests.make import node
 from tests.preemption.test_dry_run import clusters, counting
 from tests.preemption.twin import Twin, priority
-from tests.preemption.world import LEAVING, find, full, preemptor, terminating, victim, victims
+from tests.preemption.world import LEAVING, find, full, nominated, preemptor, terminating, victim, victims
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
@@ -229,11 +229,7 @@ def grouped(draw: Any) -> tuple[UnitTwin, list[Any], list[PodGroup]]:
 def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGroup]]) -> None:
     twin, budgets, groups = made
     there = [one for pods in twin.pods.values() for one in pods]
-    waiting = [
-        replace(one, status=replace(one.status, nominated_node_name=name))
-        for name, pods in twin.nominated.items()
-        for one in pods
-    ]
+    waiting = [nominated(one, name) for name, pods in twin.nominated.items() for one in pods]
     one = world(*there, *waiting, nodes=twin.nodes, groups=groups, others=budgets)
     engine = one.engines["default-scheduler"]
     state = engine.framework.new_state(twin.asked)

@@ -39,6 +39,11 @@ def terminating(one: Pod, *conditions: Condition) -> Pod:
     return replace(one, metadata=meta, status=replace(one.status, conditions=conditions))
 
 
+def nominated(one: Pod, to: str) -> Pod:
+    """The same, nominated to a node."""
+    return replace(one, status=replace(one.status, nominated_node_name=to))
+
+
 def preemptor(cpu: Any = 2, priority: int = 10, **spec: Any) -> Pod:
     """A pod that wants a place."""
     return pod("p", requests={"cpu": cpu}, priority=priority, **spec)

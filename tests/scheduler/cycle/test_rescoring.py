@@ -14,7 +14,6 @@ from tests.doors.engine import schedule_one
 from tests.make import ZONE, container, node, pod
 from tests.scheduler.cycle.test_opportunistic_batching import (
     cycles,
-    nominated,
     outcomes,
     scheduler,
     unspread,
@@ -243,7 +242,7 @@ def test_batches_decide_as_single_cycles_do(data: st.DataObject, tie_break: str)
         st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "", "", "n0"])), min_size=2, max_size=12)
     )
     repeated = [one for one in kinds for _ in range(data.draw(st.integers(1, 4)))]
-    pods = [nominated(f"p{at}", to, **TEMPLATES[kind]) for at, (kind, to) in enumerate(repeated)]
+    pods = [pod(f"p{at}", nominated=to, **TEMPLATES[kind]) for at, (kind, to) in enumerate(repeated)]
     together, single = (
         Scheduler(Cluster(nodes=nodes, pods=near), profile=unspread(), tie_break=tie_break, **NEW)
         for _ in range(2)

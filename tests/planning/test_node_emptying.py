@@ -16,7 +16,7 @@ from moorage.errors import InputError
 from moorage.kube import Node, ObjectMeta, Pod
 from moorage.store import ObjectStore
 from tests.calls import calls_of
-from tests.doors.kube import ephemeral_claims
+from tests.doors.kube import Admission, ephemeral_claims
 from tests.make import Json, make, node, owned, pod, scheduler, storage_class, volume
 
 GPU = "nvidia.com/gpu"
@@ -190,6 +190,22 @@ def test_a_drain_looks_up_once_who_is_not_ready() -> None:
         assert len(plan.blockers) == number
         counts.append([call["kind"] for call in calls].count(Pod))
     assert counts[1] - counts[0] == 9 - 2, "also when each is moved alone"
+
+
+def test_drains_of_all_nodes_read_the_policies_once() -> None:
+    counts = []
+    for number in (3, 9):
+        pods = [web(f"p{at}", f"n{at}", labels={"app": "web"}) for at in range(number)]
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        sets = make("ReplicaSet", "default/web", {"replicas": number, "template": template})
+        hook = make("ValidatingWebhookConfiguration", "hook")
+        one = scheduler(*(node(f"n{at}") for at in range(number)), *pods, sets, hook)
+        _, calls = calls_of(Admission.__init__, one.ask.drain_plan, None)
+        counts.append(len(calls))
+    assert counts[0] == counts[1] == 1
 
 
 @pytest.mark.parametrize(("name", "status"), [("csi", "found"), ("local", "not found")])

@@ -20,7 +20,7 @@ from moorage.kube.model.storage import StorageClass
 from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.webhooks import KINDS as WEBHOOKS
 from moorage.kube.model.workload import PriorityClass, Service
-from moorage.kube.releases import DEFAULT_GATES
+from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.store import ObjectClient, ObjectStore, WatchEvent, find_object
 from moorage.store.errors import ServerError, is_namespaced, structs
 
@@ -59,6 +59,9 @@ class ApiServer:
         self._store = store
         self.siblings: Siblings | None = None
         self.failures: SeenFailures | None = None
+        self._chain: Admission | None = None
+        self._chain_reads: frozenset[type[Object]] = frozenset()
+        self._read = -1  # the changes of the store that the chain has seen
 
     def copy_to(self, store: ObjectStore) -> ApiServer:
         """Return the same for a copy of the store."""
@@ -66,6 +69,16 @@ class ApiServer:
         copy.siblings = None if self.siblings is None else self.siblings.copy()
         copy.failures = self.failures
         return copy
+
+    def chain(self) -> Admission:
+        """Return the admission by the policies of the store, which is kept while they stay as they are."""
+        store = self._store
+        if self._chain is None or not self._chain_reads.isdisjoint(store.changed_since(self._read)):
+            owners = admitting.policies.OWNERS if store.has((VerticalPodAutoscaler,)) else ()
+            self._chain_reads = frozenset((*POLICIES, *owners))
+            self._chain = _chain_of(store, policies_of(store))
+        self._read = store.changes
+        return self._chain
 
     def silent_webhooks(self) -> SilentWebhooks:
         """Return the webhooks that nobody answers now."""
@@ -206,25 +219,33 @@ def admission_of(client: ObjectClient, has_webhooks: bool = True, before: Cluste
     before : Cluster, optional
         Whose policies and webhooks count; by default those of the store do.
     """
-    policies, existing = policies_of(client), existing_in(client)
-    if before is not None:
-        options = [obj for obj in policies if isinstance(obj, AdmissionPlugins)]
-        policies = [*before.others, *before.namespaces, *options]
-        existing = existing._replace(
-            webhooks=admitting.policy.silent_webhooks.SilentWebhooks.of_cluster(before)
-        )
-    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
-        policies += [obj for kind in admitting.policies.OWNERS for obj in client.list(kind)[0]]
+    existing = existing_in(client)
     store = client if isinstance(client, ObjectStore) else None
     server = None if store is None else server_of(store)
     if server is not None and server.siblings is None:
         server.siblings = admitting.siblings.Siblings()
-    admission = admitting.chain.Admission(
-        policies,
-        *(existing if has_webhooks else existing._replace(webhooks=None)),
+    if before is not None:
+        options = [obj for obj in policies_of(client) if isinstance(obj, AdmissionPlugins)]
+        chain = _chain_of(client, [*before.others, *before.namespaces, *options])
+        of_cluster = admitting.policy.silent_webhooks.SilentWebhooks.of_cluster(before)
+        existing = existing._replace(webhooks=of_cluster)
+    else:
+        chain = _chain_of(client, policies_of(client)) if server is None else server.chain()
+    admission = chain.begun_with(
+        existing if has_webhooks else existing._replace(webhooks=None),
         server.siblings if has_webhooks and server is not None else None,
-        lambda: DEFAULT_GATES if store is None else store.served_gates,
     )
     if admission.policies is not None and store is not None:
         admission.policies.not_known = store.policies_not_asked
     return admission
+
+
+def _chain_of(client: ObjectClient, policies: list[Object]) -> Admission:
+    """Return the admission by policies, where nothing exists yet."""
+    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
+        policies += [obj for kind in admitting.policies.OWNERS for obj in client.list(kind)[0]]
+
+    def gates() -> FeatureGates:
+        return client.served_gates if isinstance(client, ObjectStore) else DEFAULT_GATES
+
+    return admitting.chain.Admission(policies, lambda _: (), gates=gates)

@@ -166,6 +166,17 @@ def test_empty_values_leave_nothing_behind() -> None:
     assert indexer.list_index_func_values("node") == []
 
 
+def test_an_index_that_changes_read_is_not_built_for_each() -> None:
+    built = list[str]()
+    indexer: Indexer[Pod] = Indexer({"node": lambda obj: built.append(obj.key) or by_node(obj)})
+    indexer.put("x/a", labelled("x/a", "n"))
+    for _ in range(4):
+        saved = indexer.save()
+        assert names(indexer.by_index("node", "n")) == "a"
+        indexer.undo(saved)
+    assert built == ["x/a"] * 2
+
+
 def test_keys_of_what_has_changed() -> None:
     indexer = Indexer[Pod]({})
     indexer.put("x/a", labelled("x/a"))

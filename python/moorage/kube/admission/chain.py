@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -23,7 +24,7 @@ from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec, UnreadFields
 from ..model.policy import ResourceQuota
-from ..model.resource_claims import ResourceClaim
+from ..model.resource_claims import DeviceClass, ResourceClaim
 from ..plain import joined
 from ..releases import DEFAULT_GATES, RESOURCE_QUOTA, FeatureGates
 from ..workloads.ownership import has_made_up_uid, stable_uid
@@ -160,7 +161,6 @@ class Admission:
     ) -> None:
         listed = list(policies)
         self.security = SecuredNamespaces(listed, lambda: gates().release.version)
-        self.siblings = siblings or Siblings()
         self._policies = Policies(listed, gates)
         self.additions = self._policies.additions
         self.switched = switched_plugins(listed)
@@ -172,34 +172,46 @@ class Admission:
             *self._policies.plugins,
             DefaultStorageClassPlugin(listed),
         ]
-        self.validating: list[AdmissionPlugin] = [
+        self.refusing: list[AdmissionPlugin] = [
             AdminAccessPlugin(listed),
-            *([] if webhooks is None else [webhooks]),
             self._policies.limit_ranger,
             PodSecurityPlugin(self.security),
             PriorityClassPlugin(listed),
             ClaimResizePlugin(listed),
         ]
-        for plugins_of_phase in (self.mutating, self.validating):
+        for plugins_of_phase in (self.mutating, self.refusing):
             plugins_of_phase[:] = [plugin for plugin in plugins_of_phase if plugin.name not in disabled]
-        self.webhooks = webhooks
         self.user: UserInfo | None = None
         self.documents: Callable[[Object], Json] = lambda _: {}
         self.policies: AdmissionPolicies | None = None
         if any(isinstance(obj, ValidatingAdmissionPolicy | MutatingAdmissionPolicy) for obj in listed):
             self._add_policies(listed)
-        plugins = dict.fromkeys([*self.mutating, *self.validating])
-        self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
-        self._pods, self._objects = pods, objects
-        self._class_resources = ClassResources(listed, pods, objects)
-        self._gates = gates
-        self._usages: dict[str, list[QuotaUsage]] = {}
-        self._templates: dict[tuple[object, ...], _Template] = {}
-        self._latest: tuple[Pod, _Template] | None = None  # a controller sends one pod for all replicas
         for obj in listed:
             if isinstance(obj, ResourceQuota) and RESOURCE_QUOTA not in disabled:
                 self._quotas[obj.namespace].append(obj)
+        self._device_classes = [obj for obj in listed if isinstance(obj, DeviceClass)]
+        self._gates = gates
+        self._begin(Existing(pods, objects, webhooks), siblings)
+
+    def _begin(self, existing: Existing, siblings: Siblings | None) -> None:
+        """Charge nothing yet, and know of no pod that was admitted."""
+        first, *rest = self.refusing
+        self.validating = [first, *([] if existing.webhooks is None else [existing.webhooks]), *rest]
+        self.webhooks, self.siblings = existing.webhooks, siblings or Siblings()
+        plugins = dict.fromkeys([*self.mutating, *self.validating])
+        self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
+        self._pods, self._objects = existing.pods, existing.objects
+        self._class_resources = ClassResources(self._device_classes, self._pods, self._objects)
+        self._usages: dict[str, list[QuotaUsage]] = {}
+        self._templates: dict[tuple[object, ...], _Template] = {}
+        self._latest: tuple[Pod, _Template] | None = None  # a controller sends one pod for all replicas
+
+    def begun_with(self, existing: Existing, siblings: Siblings | None) -> Admission:
+        """Return the admission by the same policies where other pods and objects exist."""
+        out = copy(self)
+        out._begin(existing, siblings)
+        return out
 
     def _add_policies(self, listed: list[Object]) -> None:
         from .policy import policy_plugins as steps  # few clusters have policies
@@ -209,7 +221,7 @@ class Admission:
         self.mutating.append(
             steps.MutatingAdmissionPolicies(self.policies, lambda request: mutated(request, before))
         )
-        self.validating.append(steps.ValidatingAdmissionPolicies(self.policies))
+        self.refusing.append(steps.ValidatingAdmissionPolicies(self.policies))
 
     def request(self, obj: Object, old: Object | None = None) -> AdmissionRequest:
         """Return the request for a new object, or for the new state of an old one."""

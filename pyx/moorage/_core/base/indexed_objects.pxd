@@ -39,6 +39,7 @@ cdef class Index:
     cdef str name
     cdef object function
     cdef bint is_lasting
+    cdef bint is_read
     cdef OrderedMap groups
     cdef list pending  # (key, old, new)
 

@@ -145,11 +145,14 @@ cdef int _number(OrderedMap entries) except -1:
 cdef class Index:
     """Values of objects, each with the keys of those that have it; `groups` is None until it is built.
 
-    Changes of a lasting index are pending until it is read or the contents are saved.
+    Changes of a lasting index are pending until it is read or the contents are saved. One that was read and
+    is not there, as an undo went back to before, is built again by the next save: else every change that is
+    tried and undone would build it.
     """
 
     def __cinit__(self, str name not None, function not None, bint is_lasting):
         self.name, self.function, self.is_lasting, self.pending = name, function, is_lasting, []
+        self.is_read = False
 
 
 cdef class IndexedObjects:
@@ -179,7 +182,8 @@ cdef class IndexedObjects:
         """
         cdef Index index
         for index in self.indexes.values():
-            self._settle(index)
+            if index.is_read:
+                self.built(index.name)
         return self.log.mark()
 
     def undo(self, Mark mark not None):
@@ -261,7 +265,7 @@ cdef class IndexedObjects:
         for index in self.indexes.values():
             its = other.indexes.get(index.name)
             if its is not None and its.function is index.function and its.groups is not None:
-                index.groups = its.groups.copy(self.owner)
+                index.groups, index.is_read = its.groups.copy(self.owner), True
 
     def replace(self, dict objects not None):
         """Replace the objects.
@@ -371,7 +375,7 @@ cdef class IndexedObjects:
             changes = self.log.changes()
             if changes is not None:
                 changes.append((name, BUILT, None, None, 0))
-            index.groups = OrderedMap({}, self.owner)
+            index.groups, index.is_read = OrderedMap({}, self.owner), True
             for key, held in list(self.order.in_order().items()):
                 obj = _identity(held) if index.is_lasting else made(held)
                 self._enter(index, key, None, obj, None)

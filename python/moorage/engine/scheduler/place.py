@@ -107,6 +107,8 @@ class Placing(Struct):
         Receives the placed pods; by default the ledger, which assumes them.
     writes_nominations : bool, optional
         Whether nominations are written to the pods here; else the report of the failure has them.
+    stops : bool, optional
+        Whether to end with the first pod that fits nowhere.
     """
 
     context: SchedulerState
@@ -115,6 +117,7 @@ class Placing(Struct):
     result: ScheduleResult
     sink: Sink = LEDGER
     writes_nominations: bool = True
+    stops: bool = False
     _failed_search: FailedSearch | None = None
     _failure: Failure | None = None
 
@@ -145,32 +148,10 @@ class Placing(Struct):
                     break
                 evicted = self._place_one(at)
             at += 1
-            if evicted and until_evicts:
+            if (evicted and until_evicts) or (self.stops and self.result.failures):
                 break
             if evicted:
                 self.context.sync()
-        return at
-
-    def place_until_failure(self, end: int) -> int:
-        """Place the pods from 0 up to the first that fits nowhere. Events about evicted pods are not
-        processed in between.
-
-        Parameters
-        ----------
-        end : int
-            Index after the last pod.
-
-        Returns
-        -------
-        int
-            Index after the last pod that was tried.
-        """
-        at = 0
-        while at < end and not self.result.failures:
-            at = self._place_hinted(self.place_together(at, end), end)
-            if at < end:
-                self._place_one(at)
-                at += 1
         return at
 
     def place_together(self, first: int, end: int) -> int:
@@ -239,11 +220,12 @@ class Placing(Struct):
 
     def _failure_of(self, at: int) -> Failure | None:
         """Return why a pod fits nowhere, which the core calls for the first failing pod of a target since the
-        cluster changed; None where a cycle has to find it, as plugins decide or PostFilter has to run."""
+        cluster changed; None where a cycle has to find it, as plugins decide, PostFilter has to run, or this
+        is the last pod that is tried."""
         if self.batch.route(at) & CLAIMS:
             return None
         engine, target, pod = self.engine, self.batch.target(at), self.batch.pod(at)
-        known = None if engine.search.has_nominated else self._known_failure(target)
+        known = None if self.stops or engine.search.has_nominated else self._known_failure(target)
         if known is not None:
             return known
         framework = engine.framework
@@ -251,7 +233,7 @@ class Placing(Struct):
             framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, ALL_NODES)
         )
         diagnosis, statuses = engine.diagnose(target, framework.shape_of(target), ran)
-        if engine.preemption_is_futile(diagnosis):
+        if not self.stops and engine.preemption_is_futile(diagnosis):
             failure = Failure(replace(diagnosis, futile_plugins=engine.core_post_filters or ()))
             if failure != self._failure:  # pods that fail alike share one, with its text
                 self._failure = failure

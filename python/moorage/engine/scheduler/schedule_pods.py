@@ -5,12 +5,11 @@ are then bound, or leave their nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from itertools import groupby
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import check_new
@@ -105,6 +104,80 @@ def is_missing(context: SchedulerState, pod: Pod) -> bool:
     return find_object(store, Pod, pod.name, pod.namespace) is None
 
 
+class GivenPods(Struct):
+    """Pods that a caller gives, which are placed in order.
+
+    Attributes
+    ----------
+    result : ScheduleResult
+        Receives rows and failures at the indexes of the pods.
+    stops : bool
+        Whether to end with the first pod that fits nowhere.
+    apart : int
+        Route bits of pods that have a cycle of their own, in which they are bound.
+    """
+
+    apart: ClassVar[int] = APART
+
+    context: SchedulerState
+    batch: PodBatch
+    result: ScheduleResult
+    stops: bool = False
+
+    def place(self) -> None:
+        """Place the pods in a row of each engine together, by the core where possible, or each apart."""
+        for first, end, route in self.batch.cut(SEGMENTS):
+            engine = self.context.engine_of_route(route)
+            if not route & self.apart:
+                self.place_together(engine, first, end)
+            for at in range(first, end) if route & self.apart else ():
+                decision = self.place_apart(engine, at)
+                if decision.node is not None:
+                    self.result.rows[at] = engine.row_in_view(decision.node)
+                    continue
+                self.result.failures[at] = decision.failure
+                if self.stops:
+                    break
+            if self.stops and self.result.failures:
+                break
+
+    def place_together(self, engine: Engine, first: int, end: int) -> None:
+        """Place pods in a row, which have no cycle of their own."""
+        Placing(self.context, engine, self.batch, self.result, stops=self.stops).place(first, end)
+
+    def place_apart(self, engine: Engine, at: int) -> Decision:
+        """Schedule and bind a pod in a cycle of its own, with all plugins and extenders."""
+        pod = self.batch.pod(at)
+        if must_be_stored(self.context, pod):
+            return schedule_apart(self.context, pod, is_new=True)
+        return cycle.schedule_one_pod(self.context, engine, pod, self.batch.target(at))
+
+    def placed(self) -> ScheduleResult:
+        """Place the pods, and end what that has begun; after an exception none stays assumed."""
+        context, batch, result = self.context, self.batch, self.result
+        context.enlist_if_possible()
+        try:  # `taken_back_on_error` would be a fifth of the time of one pod
+            self.place()
+            if context.bindings.running:
+                pods = {at: batch.pod(at) for at in np.flatnonzero(result.rows >= 0).tolist()}
+                refused = finish_binding(context, list(pods.values()))
+                for at, pod in pods.items():
+                    if pod.key in refused:
+                        result.rows[at], result.failures[at] = -1, refused[pod.key]
+            context.sync()
+            errors = context.handle.plugin_errors
+            if errors.counts:
+                errors.summarize()
+            if self.stops:
+                result.end_at_failure()
+            else:
+                result.note_names()
+            return result
+        except BaseException:
+            context.take_back(map(batch.pod, range(len(batch))))
+            raise
+
+
 def schedule_pods(
     context: SchedulerState, pods: Sequence[Pod], stop_on_failure: bool = False
 ) -> ScheduleResult:
@@ -127,61 +200,20 @@ def schedule_pods(
     InputError
         A pod has something else where a quantity belongs.
     """
-    state = context.cache.state
+    batch = _new_batch(context, pods)
+    result = ScheduleResult(context.cache.state, len(batch), batch)
+    return GivenPods(context, batch, result, stop_on_failure).placed()
+
+
+def _new_batch(context: SchedulerState, pods: Sequence[Pod]) -> PodBatch:
+    """Return pods as a batch, none of which is in the cache."""
     with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
-        check_pods(state, pods)
-        if context.cache.transactions:
-            context.enlist_if_possible()
+        check_pods(context.cache.state, pods)
         try:
-            batch = PodBatch(state, pods, context.routes)
+            return context.batch_of(pods)
         except ValueError:
             check_readable(pods)
             raise
-    result = ScheduleResult(state, len(batch), batch)
-    try:
-        for first, end, route in batch.cut(SEGMENTS):
-            engine = context.engine_of_route(route)
-            step = 1 if stop_on_failure else end - first
-            for at in range(first, end, step):
-                if stop_on_failure and result.failures:
-                    break
-                if route & APART:
-                    _place_each(context, engine, batch, result, range(at, at + step))
-                else:
-                    Placing(context, engine, batch, result).place(at, at + step)
-        if context.bindings.running:
-            refused = finish_binding(context, pods)
-            for at, pod in enumerate(pods):
-                if pod.key in refused and result.rows[at] >= 0:
-                    result.rows[at], result.failures[at] = -1, refused[pod.key]
-        context.sync()
-        errors = context.handle.plugin_errors
-        if errors.counts:
-            errors.summarize()
-        if stop_on_failure:
-            result.end_at_failure()
-        else:
-            result.note_names()
-        return result
-    except BaseException:
-        context.take_back(pods)
-        raise
-
-
-def _place_each(
-    context: SchedulerState, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
-) -> None:
-    """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
-    for at in pods:
-        pod = batch.pod(at)
-        if must_be_stored(context, pod):
-            decision = schedule_apart(context, pod, is_new=True)
-        else:
-            decision = cycle.schedule_one_pod(context, engine, pod, batch.target(at))
-        if decision.node is None:
-            result.failures[at] = decision.failure
-        else:
-            result.rows[at] = engine.row_in_view(decision.node)
 
 
 def replica(template: Pod, index: int) -> Pod:
@@ -192,6 +224,18 @@ def replica(template: Pod, index: int) -> Pod:
     base = meta.generate_name or f"{meta.name}-"
     uid = f"{meta.namespace}/{base}#{index}"
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
+
+
+class Replicas(GivenPods):
+    """Replicas of a template. In cycles of their own they are stored and bound one by one; they do not wait
+    for one another, as single pods of a group do."""
+
+    apart: ClassVar[int] = WHOLE_CYCLE
+
+    def place_apart(self, engine: Engine, at: int) -> Decision:
+        """Schedule and bind a replica, which the store gets, in a cycle of its own."""
+        context, pod = self.context, self.batch.pod(at)
+        return schedule_apart(context, context.pods.current(pod) or pod, is_new=is_missing(context, pod))
 
 
 def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: int) -> ScheduleResult:
@@ -222,27 +266,13 @@ def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: 
         raise ValueError(f"n must be from 0 to {MOST}, not {n}")
     if not 0 <= first <= MOST:
         raise ValueError(f"first must be from 0 to {MOST}, not {first}")
-    state, engine = context.cache.state, context.engine_for(template)
-    tries = engine.placer.tries(n)
+    state = context.cache.state
+    tries = context.engine_of(template).placer.tries(n)
     _check_names(context, template, tries, first)
-    batch = PodBatch.of_template(state, template, tries, first, context.routes)
-    result = ScheduleResult(state, tries, batch)
-    if tries and batch.route(0) & WHOLE_CYCLE:  # WAITS is left out: replicas do not wait for one another
-        _bind_each(context, batch, result)
-        result.end_at_failure()
-        return result
-    with ExitStack() as stack:
-        with context.cache.lock:
-            state.check_template(template, first, n)
-            # From here on, every cached pod with one of these names was placed by this call.
-            stack.enter_context(context.taken_back_on_error(map(batch.pod, range(tries))))
-            done = Placing(context, engine, batch, result).place_until_failure(tries)
-            if done == tries and result.failures:
-                engine.placer.skip(n - tries)
-            result.end_at_failure()
-        if result.failure is not None and result.failure.nominated_node:
-            context.sync()
-        return result
+    with context.cache.lock:
+        batch = PodBatch.of_template(state, template, tries, first, context.routes)
+        state.check_template(template, first, n)
+    return Replicas(context, batch, ScheduleResult(state, tries, batch), stops=True).placed()
 
 
 def _check_names(context: SchedulerState, template: Pod, n: int, first: int) -> None:
@@ -261,17 +291,6 @@ def _check_names(context: SchedulerState, template: Pod, n: int, first: int) -> 
             raise CacheError(f"a replica would have the name of pod {pod.key}, which exists")
 
 
-def _bind_each(context: SchedulerState, batch: PodBatch, result: ScheduleResult) -> None:
-    """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere."""
-    for at in range(len(batch)):
-        pod = batch.pod(at)
-        decision = schedule_apart(context, context.pods.current(pod) or pod, is_new=is_missing(context, pod))
-        if decision.node is None:
-            result.failures[at] = decision.failure
-            break
-        result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))
-
-
 # ---- preempt pods ------------------------------------------------------------------------------------------
 # Immediate preemption: pods are placed at once, with evictions where they fit nowhere, in an open
 # transaction.
@@ -282,7 +301,6 @@ BY_NODE = (
     "gets is written when it is bound; create the pod in a transaction and call run()"
 )
 ENDED = "what was placed has been kept or taken back already"
-Offsets = npt.NDArray[np.int64]
 
 
 class Preemption:
@@ -300,14 +318,13 @@ class Preemption:
         Row in the node table of each pod's node; -1 where it fits nowhere.
     """
 
-    def __init__(self, context: SchedulerState, pods: Sequence[Pod]) -> None:
+    def __init__(self, context: SchedulerState, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> None:
         self._context = context
         self._bracket = context.cache.transaction()
         self._transaction = self._bracket.__enter__()
-        self._evictions: list[tuple[int, Evictions]] = []
         self._is_open = True
-        self.pods = list(pods)
-        self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
+        self.pods, self.rows = list(pods), rows
+        self._evictions: list[tuple[int, Evictions]] = []  # of each run, with the index of its first pod
 
     def __repr__(self) -> str:
         victims = sum(len(self.victims(at)) for at in range(len(self.pods)))
@@ -326,38 +343,6 @@ class Preemption:
             if first <= at < first + len(evictions.rows):
                 return evictions.victims(at - first)
         return []
-
-    def place(self, engine: Engine, target: Target, at: int, end: int, offsets: Offsets) -> None:
-        """Place the pods from `at` up to, but not including, `end`.
-
-        Parameters
-        ----------
-        target : (int, int, int)
-            Class of these pods, symbol of spec.nodeName, symbol of the node they are pinned to; 0 for none.
-        at, end : int
-            Indexes in `pods`.
-        offsets : (end - at,) int64 array
-            See `preempt_pods`.
-        """
-        run, arguments = self.pods[at:end], _arguments(engine)
-        engine.batching.take()
-        engine.search.node_names = None
-        uids = {pod.metadata.uid for pod in run}
-        nominated = [
-            (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
-            for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
-        ]
-        engine.search.nominate([(row, pods) for row, pods in nominated if row >= 0])
-        evictions = engine.framework.preemptor.place_run(
-            target,
-            run,
-            budgets_of(engine.handle),
-            offsets,
-            (arguments["minCandidateNodesPercentage"], arguments["minCandidateNodesAbsolute"]),
-            groups_of(engine.handle),
-        )
-        self._evictions.append((at, evictions))
-        self.rows[at : at + len(evictions.rows)] = evictions.rows
 
     def undo(self) -> None:
         """Undo everything: placed pods, victims and their order on each node, rotation.
@@ -415,6 +400,64 @@ class Preemption:
             self.undo()
 
 
+class EvictingPods(GivenPods, kw_only=True):
+    """Pods that are placed at once, with evictions where they fit nowhere.
+
+    Attributes
+    ----------
+    offsets : (pods,) int64 array
+        See `preempt_pods`.
+    evictions : list of (int, Evictions)
+        Of each run of equal pods, with the index of its first pod.
+    """
+
+    apart: ClassVar[int] = 0
+
+    offsets: npt.NDArray[np.int64]
+    evictions: list[tuple[int, Evictions]]
+
+    def place_together(self, engine: Engine, first: int, end: int) -> None:
+        """Place pods in a row, run by run."""
+        batch, at = self.batch, first
+        while at < end:
+            pod, target = batch.pod(at), _target_at_once(engine, batch.pod(at))
+            if target is None:
+                raise MoorageError(why_not_at_once(engine, pod))
+            stop = at + 1
+            if not engine.framework.asks_volume_plugins(pod):  # else it depends on the pods before
+                stop = batch.end_of_run(at)
+                while stop < end and batch.target(stop) == batch.target(at):
+                    stop = batch.end_of_run(stop)
+            if engine.passes(target, pod):  # else PreFilter rejects it, whichever pods are evicted
+                self._place_run(engine, target, at, min(stop, end))
+            at = stop
+
+    def _place_run(self, engine: Engine, target: Target, at: int, end: int) -> None:
+        """Place equal pods. Their own nominations have no effect."""
+        run, handle, arguments = self.batch.pods[at:end], engine.handle, DefaultPreemption.default_args
+        for plugin in engine.profile.plugins:
+            if isinstance(plugin, DefaultPreemption):
+                arguments = {**arguments, **plugin.args}
+        engine.batching.take()
+        engine.search.node_names = None
+        uids = {pod.metadata.uid for pod in run}
+        nominated = [
+            (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
+            for node, pods in handle.nominator.nominated_before(run[0]).items()
+        ]
+        engine.search.nominate([(row, pods) for row, pods in nominated if row >= 0])
+        evictions = engine.framework.preemptor.place_run(
+            target,
+            run,
+            budgets_of(handle),
+            self.offsets[at:end],
+            (arguments["minCandidateNodesPercentage"], arguments["minCandidateNodesAbsolute"]),
+            groups_of(handle),
+        )
+        self.evictions.append((at, evictions))
+        self.result.rows[at : at + len(evictions.rows)] = evictions.rows
+
+
 def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
     """Place pods one after the other: on a feasible node, or else on the node where eviction of pods of lower
     priority costs least.
@@ -450,26 +493,15 @@ def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence
         A plugin of a pod's profile is not in the core, or there are extenders; or plugins decide about the
         volumes or claims of a pod node by node, once the pods before it are placed.
     """
-    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
-        check_pods(context.cache.state, pods)
+    with context.cache.lock:
         if offsets and len(offsets) != len(pods):
             raise ValueError("give an offset for each pod")
         begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
+        batch = _new_batch(context, pods)
+        result = ScheduleResult(context.cache.state, len(batch), batch)
+        out = Preemption(context, pods, result.rows)
         try:
-            runs = [_run_of(context.engine_of(pod), pod, at) for at, pod in enumerate(pods)]
-        except ValueError:
-            check_readable(pods)
-            raise
-        out, at = Preemption(context, pods), 0
-        try:
-            for _, equal in groupby(runs):
-                end, engine = at + len(list(equal)), context.engine_of(pods[at])
-                target = _target_at_once(engine, pods[at])
-                if target is None:
-                    raise MoorageError(why_not_at_once(engine, pods[at]))
-                if engine.passes(target, pods[at]):  # else PreFilter rejects it, whichever pods are evicted
-                    out.place(context.rotation.take(engine), target, at, end, begin[at:end])
-                at = end
+            EvictingPods(context, batch, result, offsets=begin, evictions=out._evictions).place()
         except BaseException:
             out.undo()
             raise
@@ -491,19 +523,6 @@ def _target_at_once(engine: Engine, pod: Pod) -> Target | None:
     target = engine.cycle_target(pod, engine.framework.target_of(pod))
     in_core = engine.framework.profile_of(target).is_in_core and engine.framework.preemptor.suits
     return target if in_core and engine.decides_alone(pod) and not engine.handle.extenders else None
-
-
-def _run_of(engine: Engine, pod: Pod, at: int) -> tuple[int, Target, int]:
-    """Return what is the same for pods that are placed in one run. A pod with volumes has one of its own:
-    whether they suit every node depends on the pods before it."""
-    asks = engine.framework.asks_volume_plugins(pod)
-    return id(engine), engine.framework.target_of(pod), at if asks else -1
-
-
-def _arguments(engine: Engine) -> dict[str, int]:
-    """Return the arguments of the profile's DefaultPreemption, or the default ones."""
-    configured = [plugin.args for plugin in engine.profile.plugins if isinstance(plugin, DefaultPreemption)]
-    return {**DefaultPreemption.default_args, **(configured[0] if configured else {})}
 
 
 # ---- workloads ---------------------------------------------------------------------------------------------

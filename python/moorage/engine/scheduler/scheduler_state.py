@@ -155,6 +155,7 @@ class SchedulerState:
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._shared = SharedPluginData(self.handle)
             self.volume_classes: VolumeClasses | None = None
+            self._device_class_lister = self.informers.lister(DeviceClass)
             self._device_classes = 0  # `changes` of their lister when routes were computed
             # Of the last signed pod, and whether its route has SIGNATURE.
             self._signature, self._turn = cast("bytes | None", None), 0
@@ -364,7 +365,7 @@ class SchedulerState:
         PodBatch
             With `by_demand` it ends before a pod with a claim that an earlier pod of the batch allocates.
         """
-        version = self.informers.lister(DeviceClass).changes
+        version = self._device_class_lister.changes
         if version != self._device_classes:  # known routes may be wrong: extended resources may be theirs
             self._device_classes = version
             self._begin_routes()

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak
 from moorage._core.preempt.preemptor import Preemptor
+from moorage.compat import NodeTree
 from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.engine.queue import SchedulingQueue
 from moorage.kube import Node, Pod, decode_object
@@ -107,7 +108,7 @@ def bind_many() -> Run:
 
 def node_tree() -> Run:
     """The list, then as many steps of the rotation."""
-    tree = _cache().node_tree()
+    tree = NodeTree.of_cache(_cache())
 
     def run() -> None:
         for _ in tree.list():

@@ -13,6 +13,7 @@ from bench.twins.cache_twin import CacheTwin, TreeTwin, TwinInfo
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
+from moorage.compat import NodeTree
 from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.kube import Cluster, Node, Pod
 from moorage.store import ObjectStore
@@ -300,13 +301,13 @@ def test_aggregation_twin(benchmark: Any, report: Any, twin: CacheTwin) -> None:
 @pytest.mark.parametrize("is_twin", [False, True])
 def test_tree_list(benchmark: Any, report: Any, cache: SchedulerCache, is_twin: bool) -> None:
     report("node tree, list of 5,000", twin=is_twin)
-    names = cache.node_tree().list()
-    assert benchmark(TreeTwin(nodes).list if is_twin else cache.node_tree().list) == names
+    names = NodeTree.of_cache(cache).list()
+    assert benchmark(TreeTwin(nodes).list if is_twin else NodeTree.of_cache(cache).list) == names
 
 
 @pytest.mark.parametrize("is_twin", [False, True])
 def test_tree_next(benchmark: Any, report: Any, cache: SchedulerCache, is_twin: bool) -> None:
-    tree = TreeTwin(nodes) if is_twin else cache.node_tree()
+    tree = TreeTwin(nodes) if is_twin else NodeTree.of_cache(cache)
 
     def run() -> None:
         for _ in range(NODES):

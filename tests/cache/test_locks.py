@@ -12,8 +12,9 @@ from tests.locks import check_locked, guard, is_held
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, cnr, group, nm_node, pdb, pod, reservation
 
+from moorage.compat import NodeTree
 from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
-from moorage.engine.cache import NodeTree, SchedulerCache, Snapshot
+from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.kube import Pod, parse_selector
 
 
@@ -72,14 +73,13 @@ def test_a_scheduler_cache() -> None:
         "list": lambda: one.list(every),
         "filtered_list": lambda: one.filtered_list(lambda _: True, every),
         "snapshot": one.snapshot,
-        "update_node_name_to_info_map": lambda: one.update_node_name_to_info_map({}),
         "transaction": transaction,
         "trial": trial,
         "enlist": lambda: one.enlist(Mock()),
         "fork": one.fork,
         "remove_node": lambda: one.remove_node(node("a")),
     }
-    exempt = {"run", "node_info", "node_tree", "update_snapshot", "check_whole"}  # called with the lock
+    exempt = {"run", "node_info", "update_snapshot", "check_whole"}  # called with the lock
     check_locked(one, one.lock, ["state", "transactions"], calls, exempt)
 
 
@@ -206,4 +206,4 @@ def test_the_reservations_of_a_binder_cache() -> None:
 
 def test_the_tree_of_a_cache_has_the_lock_of_the_cache() -> None:
     one = SchedulerCache()
-    assert one.node_tree()._lock is one.lock
+    assert NodeTree.of_cache(one)._lock is one.lock

@@ -22,6 +22,7 @@ from tests.doors.engine import Placer, TieBreak
 from tests.doors.engine import bulk_operations as batches
 
 from moorage import default_profile
+from moorage.compat import update_node_name_to_info_map
 from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod
@@ -243,7 +244,7 @@ class CacheMachine(Branching, StateMachine):
     def update_infos(self) -> None:
         infos = self.branch.infos
         before = dict(infos)
-        self.cache.update_node_name_to_info_map(infos)
+        update_node_name_to_info_map(self.cache, infos)
         assert infos.keys() == self.twin.infos.keys()
         for name, info in infos.items():
             live = self.cache.node_info(name)

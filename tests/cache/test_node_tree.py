@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.cache.threads import LIMIT, running
 from tests.make import ZONE, node
 
-from moorage.engine.cache import NodeTree, SchedulerCache
+from moorage.compat import NodeTree
+from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.kube import Node
 
@@ -162,12 +163,12 @@ def test_zone_keys_of_then_and_of_today(labels: dict[str, str], then: str, today
 
 def test_the_tree_of_a_cache_is_live_and_changes_through_the_cache_alone() -> None:
     cache = SchedulerCache()
-    one = cache.node_tree()
+    one = NodeTree.of_cache(cache)
     assert one.next() == ""
     for name, zone in (("a", "z1"), ("b", "z1"), ("c", "z2")):
         cache.add_node(node(name, zone=zone))
     assert (one.num_nodes, turns(one, 2), one.list()) == (3, "ac", ["a", "c", "b"])
-    assert turns(cache.node_tree(), 2) == "ba"
+    assert turns(NodeTree.of_cache(cache), 2) == "ba"
     cache.update_node(node("a", zone="z1"), node("a", zone="z2"))
     cache.remove_node(node("b"))
     assert (one.list(), one.zones) == (["c", "a"], [":\x00:z2"])
@@ -210,7 +211,7 @@ def test_the_tree_of_a_cache_is_under_the_cache_s_lock(
 
     def ask() -> None:
         asks.set()
-        order.append(read(cache.node_tree()))
+        order.append(read(NodeTree.of_cache(cache)))
 
     cache.lock.acquire()
     with running(ask):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.make import node, pod
 
+from moorage.compat import NodeTree, update_node_name_to_info_map
 from moorage.compat.binder_cache import BinderCache, CacheHandler
 from moorage.engine.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.kube import Taint
@@ -25,7 +26,11 @@ def test_a_known_node_that_is_added_is_updated_with_a_warning(caplog: pytest.Log
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("WARNING", "node a already exist in the NodeTree")
     ]
-    assert (one.node_tree().list(), info(one, "a").node, info(one, "a").taints) == (["a"], changed, (taint,))
+    assert (NodeTree.of_cache(one).list(), info(one, "a").node, info(one, "a").taints) == (
+        ["a"],
+        changed,
+        (taint,),
+    )
     assert (info(one, "a").allocatable.milli_cpu, info(one, "a").requested.milli_cpu) == (9000, 1000)
     assert list(info(one, "a").image_states) == ["j"]
 
@@ -59,16 +64,16 @@ def test_what_a_node_shows_of_its_images_is_summed_up_when_it_is_set() -> None:
     one = holding(a=5, b=5)
     first, both = {"i": ImageStateSummary(5, 1)}, {"i": ImageStateSummary(5, 2)}
     infos = dict[str, NodeInfoClone]()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     one.add_pod(pod("p", on="a"))
     one.remove_node(node("b"))
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert states(one, "a") == {"i": (5, 1)}
     assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == first
     one.add_node(node("b", images=[(["i"], 5)]))
     one.add_node(node("a", images=[(["i"], 5)]))
     one.remove_node(node("b"))
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert states(one, "a") == {"i": (5, 2)}
     assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == both
 

@@ -12,6 +12,7 @@ from tests.conftest import NIGHTLY
 from tests.doors.engine import ClusterState, buffers
 from tests.make import node, pod
 
+from moorage.compat import update_node_name_to_info_map
 from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.kube import Affinity, PodAffinity, PodAffinityTerm
@@ -162,11 +163,11 @@ def test_a_dump_stands_still() -> None:
 
 def test_a_map_stands_still_between_updates() -> None:
     one, infos = cache(), dict[str, NodeInfoClone]()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     before = said(infos)
     disturb(one)
     assert said(infos) == before
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert said(infos) == said(one.snapshot().nodes)
 
 
@@ -175,13 +176,13 @@ def test_a_map_of_another_cache_is_filled_anew() -> None:
     for name, cpu in (("x", "4"), ("a", "9")):
         other = SchedulerCache()
         other.add_node(node(name, cpu=cpu))
-        other.update_node_name_to_info_map(infos)
+        update_node_name_to_info_map(other, infos)
     assert infos.keys() == {"a"}
     only = SchedulerCache()
     only.add_node(node("a"))
-    only.update_node_name_to_info_map(infos)  # of the same generation
+    update_node_name_to_info_map(only, infos)  # of the same generation
     assert said(infos) == said(only.snapshot().nodes)
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert said(infos) == said(one.snapshot().nodes)
 
 
@@ -204,14 +205,14 @@ def states() -> int:
 
 def test_only_what_has_changed_is_looked_at_and_copied() -> None:
     one, infos = cache(), Watched()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     before = states()
     for number in range(20):
         infos.asked.clear()
-        one.update_node_name_to_info_map(infos)
+        update_node_name_to_info_map(one, infos)
         assert infos.asked == []
         one.add_pod(pod(f"s{number}", on="ab"[number % 2]))
-        one.update_node_name_to_info_map(infos)
+        update_node_name_to_info_map(one, infos)
         assert infos.asked == ["ab"[number % 2]]
     assert states() == before
     assert said(infos) == said(one.snapshot().nodes)
@@ -220,12 +221,12 @@ def test_only_what_has_changed_is_looked_at_and_copied() -> None:
 def test_two_maps_are_kept_by_one_cache_and_a_copy_of_one_of_them_too() -> None:
     one = cache()
     first, second = dict[str, NodeInfoClone](), dict[str, NodeInfoClone]()
-    one.update_node_name_to_info_map(first)
-    one.update_node_name_to_info_map(second)
+    update_node_name_to_info_map(one, first)
+    update_node_name_to_info_map(one, second)
     copied = first.copy()
     disturb(one)
     for infos in (first, copied, second, first):
-        one.update_node_name_to_info_map(infos)
+        update_node_name_to_info_map(one, infos)
         assert said(infos) == said(one.snapshot().nodes)
     assert copied["a"] is not first["a"]
     assert copied["a"] == first["a"]
@@ -233,24 +234,24 @@ def test_two_maps_are_kept_by_one_cache_and_a_copy_of_one_of_them_too() -> None:
 
 def test_entries_that_somebody_took_away_or_put_in_are_mended() -> None:
     one, infos = cache(), dict[str, NodeInfoClone]()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     del infos["a"]
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert said(infos) == said(one.snapshot().nodes)
     infos["foreign"] = infos["a"]
     infos["b"] = cache().snapshot().nodes["b"].clone()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert said(infos) == said(one.snapshot().nodes)
 
 
 def test_a_map_that_fell_behind_is_compared_as_a_whole() -> None:
     one, infos = cache(), dict[str, NodeInfoClone]()
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     kept = infos["a"]
     for _ in range(one.state.log.capacity // 2 + 1):
         one.add_pod(pod("s", on="c"))
         one.remove_pod(pod("s", on="c"))
     one.remove_pod(pod("g", on="ghost"))
-    one.update_node_name_to_info_map(infos)
+    update_node_name_to_info_map(one, infos)
     assert said(infos) == said(one.snapshot().nodes)
     assert infos["a"] is kept

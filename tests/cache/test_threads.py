@@ -15,6 +15,7 @@ from tests.core.child import outcome_of
 from tests.doors.engine import node_table
 from tests.make import node, pod
 
+from moorage.compat import update_node_name_to_info_map
 from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.kube import Pod, parse_selector
@@ -48,7 +49,7 @@ def test_two_threads_assume_and_forget_while_others_read() -> None:
         snapshot, infos = Snapshot(), dict[str, NodeInfoClone]()
         while not working.is_set():
             one.update_snapshot(snapshot)
-            one.update_node_name_to_info_map(infos)
+            update_node_name_to_info_map(one, infos)
             for info in (*snapshot.node_info_list, *infos.values(), *one.snapshot().nodes.values()):
                 assert info.requested.milli_cpu == 1000 * len(info.pods)
             one.list(EVERY)

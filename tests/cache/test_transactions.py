@@ -13,6 +13,7 @@ from tests.cache.world import cache, disturb, said
 from tests.core.inside import dump
 from tests.make import node, pod
 
+from moorage.compat import NodeTree
 from moorage.engine.cache import ClusterCache, SchedulerCache, Transaction
 
 # ---- transactions ----------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def test_a_fork_is_a_copy() -> None:
     one.finish_binding(pod("p"))
     fork = one.fork()
     assert said(fork.snapshot().nodes) == said(one.snapshot().nodes)
-    assert (fork.snapshot().assumed_pods, fork.node_tree().list()) == ({"p": True}, ["a"])
+    assert (fork.snapshot().assumed_pods, NodeTree.of_cache(fork).list()) == ({"p": True}, ["a"])
     assert (fork.ttl, fork.clock()) == (5.0, 100.0)
     assert [held.name for held in fork.cleanup_assumed_pods(105.5)] == ["p"]
     assert one.is_assumed_pod(pod("p"))

@@ -13,6 +13,7 @@ from tests.doors.engine import Placer, TieBreak
 from tests.make import node, pod, port
 
 from moorage import default_profile
+from moorage.compat import NodeTree
 from moorage.engine.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.kube import Pod
@@ -154,10 +155,10 @@ class World:
         self.cache.update_snapshot(self.snapshot)
 
     def next(self) -> str:
-        return self.cache.node_tree().next()
+        return NodeTree.of_cache(self.cache).next()
 
     def reset(self) -> None:
-        self.cache.node_tree().reset_exhausted()
+        NodeTree.of_cache(self.cache).reset_exhausted()
 
     def decide(self, one: Pod) -> Any:
         row, start, evaluated, positions, totals = self.placer.decider.decide(*self.target(one))
@@ -211,7 +212,7 @@ class World:
             "snapshot order": self.snapshot.names(),
             "snapshot": self.snapshot_seen(),
             "fresh": {info.name: told(info) for info in fresh.node_info_list},
-            "tree": self.cache.node_tree().list(),
+            "tree": NodeTree.of_cache(self.cache).list(),
             "zones": self.state.tree.zones,
             "images": {name: seen for name, seen in counts.items() if seen},
             "rotation": self.placer.decider.start,

@@ -1,10 +1,12 @@
 """Interfaces of earlier releases: the framework API v1alpha1, the preemption handle of v1.20, the volume
-binder and the host of volume plugins of v1.14.
+binder and the host of volume plugins of v1.14, the nodes of a cache of v1.13.
 """
 
 from __future__ import annotations
 
 from .adapted_binder import AdaptedBinder as AdaptedBinder
+from .nodes_of_cache import NodeTree as NodeTree
+from .nodes_of_cache import update_node_name_to_info_map as update_node_name_to_info_map
 from .preempt_handle import PluginsRunner as PluginsRunner
 from .preempt_handle import PreemptHandle as PreemptHandle
 from .scheduler_binder import CachingVolumeBinder as CachingVolumeBinder

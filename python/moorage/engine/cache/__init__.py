@@ -9,7 +9,6 @@ from .node_info import CacheDump as CacheDump
 from .node_info import ImageStateSummary as ImageStateSummary
 from .node_info import NodeInfo as NodeInfo
 from .node_info import NodeInfoClone as NodeInfoClone
-from .node_info import NodeTree as NodeTree
 from .node_info import Resource as Resource
 from .node_info import Snapshot as Snapshot
 from .scheduler_cache import ClusterCache as ClusterCache

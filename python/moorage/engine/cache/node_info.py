@@ -1,21 +1,14 @@
-"""What a scheduling cycle reads: nodes as views or copies (NodeInfo), in a Snapshot, by zone (NodeTree)."""
+"""What a scheduling cycle reads: nodes as views or copies (NodeInfo), in a Snapshot."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Self, TypeVar
 
-from fastrlock.rlock import FastRLock
-
-from moorage._core.base.buffers import Journal
-from moorage._core.base.symbols import Symbols
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage._core.state.row_copies import RowCopies
-from moorage._core.state.zone_tree import NodeNames, zone_key, zone_key_v113
-from moorage._core.state.zone_tree import NodeTree as CoreNodeTree
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, Taint
 
@@ -224,8 +217,6 @@ class NodeInfoClone(NodeInfoLists):
     ----------
     classes : PodClasses
         The pod classes of the cache.
-    follower : Follower or None
-        The object that updates the map in which this copy is an entry.
 
     The other attributes are as in `NodeInfo`.
     """
@@ -241,7 +232,6 @@ class NodeInfoClone(NodeInfoLists):
     taints: tuple[Taint, ...]
     generation: int
     classes: PodClasses = field(repr=False)
-    follower: Follower | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def add_pod(self, pod: Pod) -> None:
         """Add a pod, its requests and its host ports."""
@@ -291,7 +281,6 @@ class NodeInfoClone(NodeInfoLists):
             nonzero_requested=copy_of(self.nonzero_requested),
             allocatable=copy_of(self.allocatable),
             image_states=dict(self.image_states),
-            follower=None,
         )
 
 
@@ -333,65 +322,6 @@ def has_required_anti_affinity(pod: Pod) -> bool:
     """Whether a pod has required anti-affinity terms."""
     affinity = pod.spec.affinity
     return bool(affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)
-
-
-# ---- maps of NodeInfos -------------------------------------------------------------------------------------
-
-NodeInfoMap = MutableMapping[str, NodeInfoClone]
-
-
-class Follower:
-    """Updates one map of node name to NodeInfo from the change log of a cluster.
-
-    The entries of the map refer to their follower. The follower thus lives as long as the map, and a copied
-    map or a map of another cache can be detected.
-
-    Parameters
-    ----------
-    infos : dict of str to NodeInfoClone
-        Updated in place.
-    state : ClusterState
-        The state of the cache.
-    """
-
-    def __init__(self, infos: NodeInfoMap, state: ClusterState) -> None:
-        self.infos = infos
-        self.state = state
-        self.size = 0  # of the map after the last update
-        self.cursor = -1
-
-    @classmethod
-    def of(cls, infos: NodeInfoMap, state: ClusterState) -> Follower:
-        """Return the follower of a map, a new one unless the map has one of this state and is unchanged."""
-        first = next(iter(infos.values()), None)
-        follower = first.follower if first is not None else None
-        if follower is None or follower.infos is not infos or follower.state is not state:
-            return cls(infos, state)
-        return follower if follower.size == len(infos) else cls(infos, state)
-
-    def update(self) -> None:
-        """Update the map."""
-        log, table = self.state.log, self.state.table
-        rows = None if self.cursor < 0 else log.rows_since(self.cursor)
-        self.cursor = log.head
-        has_new_nodes = [self._update_row(row) for row in (range(table.used) if rows is None else rows)]
-        if rows is None or any(has_new_nodes):  # else the names are the same
-            for name in [name for name in self.infos if table.find_row(name) is None]:
-                del self.infos[name]
-        self.size = len(self.infos)
-
-    def _update_row(self, row: int) -> bool:
-        """Replace the entry of a row if it is out of date; return whether the names can have changed."""
-        table = self.state.table
-        name = table.row_name(row) if row < table.used else None
-        if name is None:
-            return True
-        before = self.infos.get(name)
-        state = before.follower.state if before is not None and before.follower is not None else None
-        if before is None or state is not self.state or before.generation != table.row_generation(row):
-            self.infos[name] = info = NodeInfo(self.state, name).clone()
-            info.follower = self
-        return before is None
 
 
 # ---- snapshot ----------------------------------------------------------------------------------------------
@@ -494,125 +424,3 @@ def dump(state: ClusterState) -> CacheDump[NodeInfo]:
     copy = state.fork()
     infos = NodeInfos(copy, lambda name: NodeInfo(copy, name))
     return CacheDump(dict.fromkeys(copy.assumed_pods(), True), infos)
-
-
-# ---- node tree ---------------------------------------------------------------------------------------------
-
-logger = logging.getLogger("moorage.cache")
-
-KNOWN = "node %s already exist in the NodeTree"
-
-ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13": zone_key_v113}
-
-
-class NodeTree(NodeNames):
-    """Nodes by zone: zones in the order of their first node, nodes in the order of addition. Thread-safe.
-
-    The tree that `SchedulerCache.node_tree` returns is a view of the tree of the cache. It can be listed and
-    iterated, but changes only through the cache.
-
-    Parameters
-    ----------
-    nodes : iterable of Node
-        Added in order.
-    zone_keys : {"1.36", "1.13"}
-        The release whose labels determine the zone: "1.36" reads the beta and the stable labels, "1.13" only
-        the beta labels.
-    """
-
-    def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
-        super().__init__(CoreNodeTree(Journal()), Symbols(), FastRLock())
-        self._zone_key = ZONE_KEYS[zone_keys]
-        self._read_only = False
-        for node in nodes:
-            self.add_node(node)
-
-    @classmethod
-    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: FastRLock) -> NodeTree:
-        """Return a read-only view of the tree of a cache.
-
-        Parameters
-        ----------
-        symbols : Symbols
-            The symbols of node names.
-        lock : fastrlock.rlock.FastRLock
-            The lock of the cache.
-        """
-        out = cls()
-        NodeNames.__init__(out, core, symbols, lock)
-        out._read_only = True
-        return out
-
-    @property
-    def num_nodes(self) -> int:
-        """Return the number of nodes."""
-        with self._lock:
-            return self._core.num_nodes
-
-    @property
-    def zones(self) -> list[str]:
-        """Return the zone keys, in the order of their first node."""
-        with self._lock:
-            return list(self._core.zones)
-
-    def add_node(self, node: Node) -> None:
-        """Append a node to its zone; if the zone has the node already, log a warning instead.
-
-        Raises
-        ------
-        CacheError
-            The tree is a cache's.
-        """
-        self._check_writable()
-        zone = self._zone_key(node.metadata.labels)
-        with self._lock:
-            symbol = self._symbols.intern(node.name)
-            if self._core.has(zone, symbol):
-                logger.warning(KNOWN, node.name)
-                return
-            self._core.add(zone, symbol)
-        logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
-
-    def update_node(self, old: Node | None, new: Node) -> None:
-        """Move a node to the end of its new zone if its zone has changed.
-
-        Raises
-        ------
-        CacheError
-            The tree is a cache's.
-        """
-        self._check_writable()
-        before = self._zone_key(old.metadata.labels) if old is not None else ""
-        if before == self._zone_key(new.metadata.labels):
-            return
-        with self._lock:
-            if old is not None and self._core.has(before, self._symbols.find(old.name)):
-                self.remove_node(old)
-            self.add_node(new)
-
-    def remove_node(self, node: Node) -> None:
-        """Remove a node from the zone that its labels name.
-
-        Raises
-        ------
-        CacheError
-            The node is not in that zone, or the tree is a cache's.
-        """
-        self._check_writable()
-        zone = self._zone_key(node.metadata.labels)
-        with self._lock:
-            symbol = self._symbols.find(node.name)
-            if not self._core.has(zone, symbol):
-                raise CacheError(f"node {node.name} in group {zone} was not found")
-            self._core.remove(zone, symbol)
-        logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
-
-    def reset_exhausted(self) -> None:
-        """Restart the stateful iteration at the first node of the first zone."""
-        with self._lock:
-            self._core.reset_exhausted()
-
-    def _check_writable(self) -> None:
-        """Raise CacheError for the tree of a cache."""
-        if self._read_only:
-            raise CacheError("the node tree of a cache changes through the cache")

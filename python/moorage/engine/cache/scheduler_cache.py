@@ -24,7 +24,7 @@ from moorage.arguments import typed
 from moorage.errors import CacheCorruptedError
 from moorage.kube import Node, Pod
 
-from .node_info import KNOWN, CacheDump, Follower, NodeInfo, NodeInfoMap, NodeTree, Snapshot, dump
+from .node_info import CacheDump, NodeInfo, Snapshot, dump
 
 # ---- cluster cache -----------------------------------------------------------------------------------------
 
@@ -239,10 +239,6 @@ class ClusterCache:
             Seconds on the cache's clock.
         """
         raise NotImplementedError
-
-    def node_tree(self) -> NodeTree:
-        """Return a view of the live node tree, which can be listed and iterated, but not changed."""
-        return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
     def update_snapshot(self, snapshot: Snapshot) -> None:
         """Update a snapshot by copying the rows that have changed since its last update."""
@@ -736,7 +732,7 @@ class SchedulerCache(ClusterCache):
         """
         with self.lock:
             if self.state.has_node(node.name):
-                logger.warning(KNOWN, node.name)
+                logger.warning("node %s already exist in the NodeTree", node.name)
             self.state.set_node(node)
 
     def add_nodes(self, nodes: Sequence[Node]) -> bool:
@@ -791,22 +787,6 @@ class SchedulerCache(ClusterCache):
         return None if self.state.find_row(name) is None else NodeInfo(self.state, name)
 
     # ---- copies --------------------------------------------------------------------------------------------
-
-    def update_node_name_to_info_map(self, infos: NodeInfoMap) -> None:
-        """Update a map of node name to NodeInfo in place (v1.13, Cache.UpdateNodeNameToInfoMap).
-
-        New and changed nodes, ghosts included, get new copies; removed names are deleted; other entries
-        remain. An update examines only nodes that have changed since the previous one, so the caller must not
-        change the map in between. It examines all nodes if the map is new to this cache, has been copied or
-        has another length than after the previous update.
-
-        Parameters
-        ----------
-        infos : dict of str to NodeInfoClone
-            Changed in place.
-        """
-        with self.lock:
-            Follower.of(infos, self.state).update()
 
     def snapshot(self) -> CacheDump[NodeInfo]:
         """Return a copy of the content of the cache.

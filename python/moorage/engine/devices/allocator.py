@@ -317,16 +317,13 @@ def claim_results(
     for claim, (choices, devices) in zip(claims, solution, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
         results = [
-            _device_result(of_all[at], view.device(number), several, features)
+            DeviceResult(
+                request := of_all[at],
+                device := view.device(number),
+                consumed_amounts(device, request.capacity, features) if several else None,
+            )
             for at, number, several in devices
         ]
         classes: list[Any] = [class_of(choice.class_name) for choice in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))
     return out
-
-
-def _device_result(
-    request: PreparedRequest, device: PublishedDevice, several: bool, features: Features
-) -> DeviceResult:
-    consumed = consumed_amounts(device, request.capacity, features) if several else None
-    return DeviceResult(request, device, consumed)

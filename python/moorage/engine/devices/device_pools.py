@@ -568,7 +568,9 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        if (len(usable) > 1 and _share_names(usable)) or any(slice_.kind.repeats for slice_ in usable):
+        several = usable if len(usable) > 1 else ()
+        names = [device.name for slice_ in several for device in slice_.kind.devices]
+        if len(set(names)) < len(names) or any(slice_.kind.repeats for slice_ in usable):
             return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, usable)
@@ -583,25 +585,14 @@ class DeviceSlices:
                 for name, counter in counter_set.counters.items():
                     counters[counter_set.name, name] = Quantity(counter.value)
         every = [device for slice_ in (*slices, *others) for device in slice_.devices]
-        if not all(
-            _counters_exist(device, sets, counters) for device in every if device.device.consumes_counters
-        ):
-            return invalid
+        for device in every:
+            consumed = device.device.consumes_counters
+            if consumed and not (
+                all(consumption.counter_set in sets for consumption in consumed)
+                and device.counters.keys() <= counters.keys()
+            ):
+                return invalid
         return DevicePool(*key, usable, others, counters)
-
-
-def _share_names(slices: Iterable[PublishedSlice]) -> bool:
-    """Whether several slices of a pool have a device of one name."""
-    names = [device.name for slice_ in slices for device in slice_.kind.devices]
-    return len(set(names)) < len(names)
-
-
-def _counters_exist(device: PublishedDevice, sets: set[str], counters: Counters) -> bool:
-    consumed = device.device.consumes_counters
-    return (
-        all(consumption.counter_set in sets for consumption in consumed)
-        and device.counters.keys() <= counters.keys()
-    )
 
 
 def _needs_partitions(spec: ResourceSliceSpec) -> bool:

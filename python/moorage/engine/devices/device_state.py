@@ -25,7 +25,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
-from moorage.kube.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
+from moorage.kube.model.resource_slices import Device, DeviceTaintRule, DeviceTaintRuleSpec, ResourceSlice
 from moorage.store import InformerFactory
 
 from ..framework.handle import FrameworkHandle
@@ -71,19 +71,22 @@ def tainted(
     list of ResourceSlice
         A slice without a device that a rule selects is the same object.
     """
-    return [_tainted(slice_, rules, features) for slice_ in slices]
+    out: list[ResourceSlice] = []
+    for published in slices:
+        if chosen := [rule.spec for rule in rules if _may_select(rule, published, features)]:
+            devices = tuple([_with_taints(device, chosen) for device in published.spec.devices])
+            published = replace(published, spec=replace(published.spec, devices=devices))
+        out.append(published)
+    return out
 
 
-def _tainted(published: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Features) -> ResourceSlice:
-    chosen = [rule for rule in rules if _may_select(rule, published, features)]
-    if not chosen:
-        return published
-    devices = tuple([_with_taints(device, chosen) for device in published.spec.devices])
-    return replace(published, spec=replace(published.spec, devices=devices))
-
-
-def _with_taints(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
-    taints = [rule.spec.taint for rule in rules if _selects_device(rule, device)]
+def _with_taints(device: Device, rules: Sequence[DeviceTaintRuleSpec]) -> Device:
+    """A device with the taints of rules that select its pool."""
+    taints = [
+        rule.taint
+        for rule in rules
+        if rule.device_selector is None or rule.device_selector.device in (None, device.name)
+    ]
     return replace(device, taints=(*device.taints, *taints)) if taints else device
 
 
@@ -94,11 +97,6 @@ def _may_select(rule: DeviceTaintRule, published: ResourceSlice, features: Featu
         return features.release.taint_rules_taint_all
     spec = published.spec
     return selector.driver in (None, spec.driver) and selector.pool in (None, spec.pool.name)
-
-
-def _selects_device(rule: DeviceTaintRule, device: Device) -> bool:
-    selector = rule.spec.device_selector
-    return selector is None or selector.device in (None, device.name)
 
 
 # ---- device state ------------------------------------------------------------------------------------------

@@ -238,15 +238,10 @@ class SearchCalls:
                     assign(status, its[at])
         for (name, row), status in self._rejected_with_nominated.items():
             with_nominated = np.flatnonzero(rows == row)
-            if len(with_nominated) and self._rejector(verdicts[with_nominated[0]]) == name:
+            place = int(places[with_nominated[0]]) if len(with_nominated) else 0  # 0 where the pod fits
+            if place and profile.filters[place - 1].name == name:
                 assign(status, with_nominated)
         return tuple(numbers)
-
-    def _rejector(self, verdict: np.uint64) -> str:
-        """The name of the plugin that rejects; "" where the pod fits."""
-        place = int(verdict >> VERDICT_SHIFT)
-        profile = self.framework.profile_for(self._state, self._pod)
-        return profile.filters[place - 1].name if place else ""
 
     # ---- Filter --------------------------------------------------------------------------------------------
 

@@ -87,7 +87,13 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             return ()
         known: _KnownOfBatch | None = None if batch is None else batch.known_by_plugin.get(self)
         if known is None:
-            known = self._known_of_batch()
+            devices, kernels = self.devices, self.required_handle().framework.kernels
+            known = _KnownOfBatch(
+                devices=devices,
+                requests=devices.requests_of_pods(),
+                is_store=isinstance(self.required_handle().client, ObjectStore),
+                scored=None if kernels is None else kernels.search.plan.scored,
+            )
             if batch is not None:
                 batch.known_by_plugin[self] = known
         spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
@@ -102,16 +108,6 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         if requests is not None:
             batch.provided_resources = frozenset(requests.resources)
         return known.devices.demands.needs_of(pod, batch, self._most_steps, extended)
-
-    def _known_of_batch(self) -> _KnownOfBatch:
-        handle, devices = self.required_handle(), self.devices
-        kernels = None if handle.framework is None else handle.framework.kernels
-        return _KnownOfBatch(
-            devices=devices,
-            requests=devices.requests_of_pods(),
-            is_store=isinstance(handle.client, ObjectStore),
-            scored=None if kernels is None else kernels.search.plan.scored,
-        )
 
     def _extended_on_all_nodes(
         self, pod: Pod, requests: ExtendedRequests, devices: DeviceState
@@ -142,17 +138,15 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         return demands.generation
 
     def asks_for_devices(self, pod: Pod) -> bool:
-        is_of_group = pod.spec.scheduling_group is not None
-        return self._extended_requests(pod) is not None or (is_of_group and self._misses_group(pod))
+        if self.has_classes and self.devices.extended_requests(pod) is not None:
+            return True
+        return pod.spec.scheduling_group is not None and self._misses_group(pod)
 
     def _misses_group(self, pod: Pod) -> bool:
         """Whether claims of the group of a pod that has one are used, and the group is not known."""
         if self.handle is None or self.handle.informers is None:
             return False
         return self.handle.shared(dra.claim_cache.ClaimConsumers.of).misses_group(pod)
-
-    def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
-        return self.devices.extended_requests(pod) if self.has_classes else None
 
     def provided_resources(self) -> frozenset[str]:
         return self.devices.extended_resources()

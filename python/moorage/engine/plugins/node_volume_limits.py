@@ -134,12 +134,13 @@ class NodeVolumeLimits(NodeVolumeLimitsFacts):
         return known
 
     def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:
-        if not self._asks_nodes():
+        installed = self._installed()
+        if not installed and self.required_handle().informers.lister(CSINode).is_empty:
             return LimitsOfBatch(None)
         attached = self.attached()
         is_unsure = bool(self.required_handle().nominator or attached.errors)
         is_unsure = is_unsure and bool(attached.is_limited(nodes.rows).any())
-        return LimitsOfBatch(attached, attached.version, self._installed(), is_unsure)
+        return LimitsOfBatch(attached, attached.version, installed, is_unsure)
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         attached, (counts, required) = self.attached(), cast(Needs, needs)
@@ -147,11 +148,6 @@ class NodeVolumeLimits(NodeVolumeLimitsFacts):
         lacking = [attached.rows_without(driver)[:used] for driver in required]
         reachable = ~np.logical_or.reduce(lacking) if lacking else None
         return reachable, [(attached.room[driver], volumes) for driver, volumes in counts]
-
-    def _asks_nodes(self) -> bool:
-        """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
-        has_limits = not self.required_handle().informers.lister(CSINode).is_empty
-        return has_limits or bool(self._installed())
 
     def attached(self) -> AttachedVolumes:
         in_use = self.required_handle().derived(storage.volumes_in_use.VolumesInUse.of)

@@ -6,12 +6,12 @@ prometheus_client takes long to import, so `measure` imports this module.
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -252,7 +252,7 @@ class SchedulerMetrics:
     def tried(self, count: int, seconds: float) -> None:
         """Note that nodes were searched for pods together."""
         self._share = seconds / count if count else 0.0
-        _observe(self._algorithm, self._share, count)
+        _observe(self._algorithm, repeat(self._share, count))
 
     def begin(self, infos: Sequence[QueuedPodInfo], *, are_placed: bool = False) -> None:
         """Note the begin of attempts that end later, each with `scheduled`, `failed` or `forget`.
@@ -276,12 +276,12 @@ class SchedulerMetrics:
         self._observe_attempts(infos, "scheduled")
         attempts, since, flushed = attempts_of(list(infos))
         self._flushed.inc(flushed)
-        _observe_all(self._pod_attempts, attempts)
+        _observe(self._pod_attempts, attempts.tolist())
         waited = self._queue.now() - since
         for number in np.unique(attempts).tolist() if len(infos) > 1 else attempts.tolist():
             label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
             of_label = waited[attempts == number]
-            _observe_all(self._durations.labels(label), of_label[~np.isnan(of_label)])
+            _observe(self._durations.labels(label), of_label[~np.isnan(of_label)].tolist())
 
     def failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
         """Count pods that could not be scheduled or bound.
@@ -310,14 +310,13 @@ class SchedulerMetrics:
         *victims : int
             The number of each other pod.
         """
-        for number in victims:
-            self._victims.observe(number)
+        _observe(self._victims, victims)
 
     def _observe_attempts(self, infos: Sequence[QueuedPodInfo], result: str) -> None:
         """Observe the durations of attempts that end now."""
         if not self._began:
             for profile, count in self._by_profile(infos).items():
-                _observe(self._attempt_durations.labels(result, profile), self._share, count)
+                _observe(self._attempt_durations.labels(result, profile), repeat(self._share, count))
             return
         now = perf_counter()
         for info in infos:
@@ -472,7 +471,7 @@ class SchedulerMetrics:
         cache = self._cache
         with cache.lock:
             state = cache.state
-            sizes = {"nodes": cache.node_tree().num_nodes, "pods": len(state.ledger)}
+            sizes = {"nodes": state.tree.num_nodes, "pods": len(state.ledger)}
             sizes["assumed_pods"] = len(state.assumed_pods())
         text = "Nodes, pods and assumed pods in the cache. The pods include those that are assumed."
         return _gauge("scheduler_cache_size", text, ["type"], sizes)
@@ -497,11 +496,6 @@ def _entities(pending: PendingPods) -> Metric:
     return _gauge("scheduler_queued_entities", text, ["queue", "type"], values)
 
 
-def _observe(histogram: Histogram, value: float, times: int) -> None:
-    for _ in range(times):
-        histogram.observe(value)
-
-
-def _observe_all(histogram: Histogram, values: npt.NDArray[Any]) -> None:
-    for value in values.tolist():
+def _observe(histogram: Histogram, values: Iterable[float]) -> None:
+    for value in values:
         histogram.observe(value)

@@ -371,7 +371,8 @@ class SchedulerState:
             self._begin_routes()
         known = self.volume_classes
         classes = None if not by_demand else self._first_with_volumes if known is None else known.begin()
-        delegated = self._delegated() if self._device_classes else NO_RESOURCES
+        engines = self.rotation.engines if self._device_classes else ()
+        delegated = NO_RESOURCES.union(*[engine.profile.delegated_resources() for engine in engines])
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
 
     def _first_with_volumes(self, pod: Pod, pod_class: int, at: int) -> Answer:
@@ -414,11 +415,6 @@ class SchedulerState:
         self.routes_of_members = self.routes = Routes(self._route_of_class, of_pod, repeats)
         if any(engine.profile.has_units for engine in engines):
             self.routes = Routes(self._route_of_class, self._route_of_pod, repeats)
-
-    def _delegated(self) -> frozenset[str]:
-        """The extended resources that device classes provide."""
-        resources = [engine.profile.delegated_resources() for engine in self.rotation.engines]
-        return resources[0] if len(resources) == 1 else frozenset().union(*resources)
 
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""

@@ -400,10 +400,12 @@ class VolumeTopology:
             for symbol in filter(None, map(symbols.find, requirement.values)):
                 mask |= column == symbol
             return mask
+        selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
         counts, names = np.bincount(column), symbols.names
         answers = np.zeros(len(counts), dtype=bool)
         for value in np.flatnonzero(counts).tolist():
-            answers[value] = _satisfies(requirement, names[value] if value else None)
+            labels = {requirement.key: names[value] or ""} if value else {}  # 0: nodes without the label
+            answers[value] = matches_labels(selector, labels)
         return answers[column]
 
 
@@ -414,10 +416,3 @@ def is_readable(term: NodeSelectorTerm) -> bool:
     if any(field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields):
         return False
     return bool(term.match_expressions or term.match_fields)
-
-
-def _satisfies(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    """Whether a node with a value of the requirement's label (None: without the label) satisfies it."""
-    labels = {} if value is None else {requirement.key: value}
-    term = NodeSelectorTerm(match_expressions=(requirement,))
-    return matches_labels(NodeSelector(node_selector_terms=(term,)), labels)

@@ -301,9 +301,7 @@ def located(
 NO_NODE = "The input has no node"
 AMOUNTS = "; write 1, 500m or 2Gi"
 _QUANTITIES = "quantities must match the regular expression"
-_MISSING = re.compile(
-    r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
-)
+_MISSING = r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
 
 
 def with_hint(message: str) -> str:
@@ -311,7 +309,7 @@ def with_hint(message: str) -> str:
     it reads them."""
     if _QUANTITIES in message and not message.endswith(AMOUNTS):
         return message + AMOUNTS
-    match = _MISSING.search(message)
+    match = re.search(_MISSING, message)
     if match is None:
         return message
     kind, name = filter(None, match.groups())

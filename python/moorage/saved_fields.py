@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
+
+from moorage.records import NamedTuple
 
 
 class _SavedPart(NamedTuple):

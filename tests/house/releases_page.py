@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 from moorage.kube.releases import DEFAULT, RELEASES, Release
@@ -150,7 +149,7 @@ def _value(value: object) -> str:
     return (", ".join(value) if isinstance(value, tuple) else str(value)) or "-"
 
 
-assert {one.name for one in fields(Release)} == described().keys()
+assert set(Release._fields) == described().keys()
 
 if __name__ == "__main__":
     print(page(), end="")

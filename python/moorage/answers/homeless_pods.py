@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.lacking_pods import awaited_pods, refused_pods
@@ -19,6 +18,7 @@ from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import controller_of
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient
 
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"

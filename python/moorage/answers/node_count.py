@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import PodSpec
+from moorage.records import NamedTuple
 
 from .asked_pods import Counts, number_that_fits
 from .bounds.linear_program import Rows, is_installed, solve

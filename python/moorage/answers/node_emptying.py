@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import inf
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
@@ -29,6 +29,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient
 from moorage.table import Table, Tabular
 

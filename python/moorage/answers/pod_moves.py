@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import FINISHED, controller_of, is_healthy
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .asked_pods import FIXED, as_template, checked_needs, node_verdicts

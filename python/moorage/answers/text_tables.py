@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, zip_longest
 from textwrap import wrap
-from typing import NamedTuple
 
 from moorage.errors import printable
 from moorage.notes import LineBelow
+from moorage.records import NamedTuple
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""

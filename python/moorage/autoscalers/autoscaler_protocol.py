@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
 from moorage.kube import Object
+from moorage.records import NamedTuple
 
 from .group_settings import GroupSettings, NodeGroup
 from .karpenter.karpenter_options import KarpenterOptions

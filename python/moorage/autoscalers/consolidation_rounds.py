@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from math import isfinite
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from moorage.kube import NodePool, Pod
 from moorage.kube.go_texts import timestamp
 from moorage.kube.strict_documents import parse_moment
 from moorage.notes import as_sentence
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from .autoscaler_protocol import AutoscalerSettings

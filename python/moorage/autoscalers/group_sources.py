@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, 
 from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
+from moorage.records import NamedTuple
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags
 from .group_settings import (

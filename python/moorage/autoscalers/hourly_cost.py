@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
+
+from moorage.records import NamedTuple
 
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,6 +14,7 @@ from moorage.document import Amount, Count, Document, Positive
 from moorage.errors import number_of
 from moorage.grouped import by_count
 from moorage.kube import Object
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from moorage._core.base.resources import PodGates
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, tried, tried_text
 from moorage.kube import Pod
+from moorage.records import NamedTuple
 
 from .karpenter.short_refusals import short_refusal
 

@@ -17,7 +17,7 @@ from itertools import chain
 from math import inf
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -31,6 +31,7 @@ from moorage.kube.strict_documents import Strict, decode_part, read_value
 from moorage.live.shares import Limits
 from moorage.live.twin_server import JSON, Forks, Template, TwinRefusalError, Work, refusal
 from moorage.live.web_server import Reply
+from moorage.records import NamedTuple
 
 from .app import app, run
 from .commands.check import check

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib.resources import files
 from itertools import filterfalse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 
@@ -35,6 +35,7 @@ from moorage.cluster.verbs import BY_NAME, VERBS
 from moorage.errors import InputError, MoorageError, located, shorten
 from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
 from moorage.live.web_server import HttpRequest, Reply, WebServer
+from moorage.records import NamedTuple
 
 from .options.change_options import ChangingCommand
 from .options.option_types import CHANGES, INPUT, OUTPUT, SCHEDULER, heading_of

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, compress
 from shutil import get_terminal_size
 from threading import Event, Thread
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import click
 
 from moorage.errors import number_of, printable
 from moorage.notes import FACT, WARNING, RoutineNote, with_notes
+from moorage.records import NamedTuple
 
 NOTES = "moorage.notes"
 """Of the context of a command: its notes."""

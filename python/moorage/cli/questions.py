@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import click
 
 from moorage.errors import InputError, nearest, shorten
 from moorage.kube.read.files import STDIN
+from moorage.records import NamedTuple
 
 from .app import app
 

@@ -7,9 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError, MoorageError
+from moorage.records import NamedTuple
 
 if TYPE_CHECKING:
     from moorage.live.followed_cluster import Moment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -24,6 +24,7 @@ from moorage.kube.read.python_values import Source
 from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .change import Change, with_own_uids

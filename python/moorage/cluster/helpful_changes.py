@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from moorage._core.base.selectors import tolerates
 from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.kube import Deployment, Object, Pod, Taint
 from moorage.kube.model.node import is_of_a_moment
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .amounts import offered, quantity_text

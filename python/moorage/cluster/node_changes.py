@@ -313,7 +313,7 @@ def _renamed(text: str, old: str, new: str) -> str:
 
 MAX_NODES = 200_000
 """The most nodes that one call adds."""
-_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<minus>-)?")
+_TAINT = r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<minus>-)?"
 
 
 def add_copies(
@@ -396,7 +396,7 @@ def tainted(node: Node, changes: Sequence[str]) -> Node:
     """Return a node with changed taints: see `ClusterChanges.taint`."""
     taints = list(node.spec.taints)
     for change in changes:
-        match = _TAINT.fullmatch(change)
+        match = re.fullmatch(_TAINT, change)
         if match is None:
             raise InputError(f'taint "{shorten(change, 80)}" is not KEY=VALUE:EFFECT, KEY:EFFECT- or KEY-')
         key, effect = match["key"], match["effect"] or ""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError, either, first_of, located
+from moorage.records import NamedTuple
 
 if TYPE_CHECKING:
     from .change import Change

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, cast
+from typing import cast
 
 from moorage.controllers.sleeping_controllers import SleepingControllers
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.kube.admission.request import RefusedError
+from moorage.records import NamedTuple
 from moorage.store import ApiError, ObjectClient, find_object
 
 from .change import Change

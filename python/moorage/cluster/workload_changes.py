@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import StringIO
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from moorage.kube.model.workload import (
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient, ServerError, find_object, kind_named, parse_reference
 
 from .change import Change, updated

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import LabelSelectorMatcher
@@ -21,6 +21,7 @@ from moorage.errors import CacheError
 from moorage.kube import Pod, PodDisruptionBudget, PodGroup
 from moorage.kube.model.pod_group import GROUP_ANNOTATION
 from moorage.kube.model.workload import Deployment
+from moorage.records import NamedTuple
 
 from .godel import (
     SINGLE_POD_UNIT,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
+from typing import Protocol, TypeAlias, TypedDict, Unpack
 
 from moorage.engine.framework.waiting_pods import Steps, take_all
 from moorage.engine.volume.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
@@ -28,6 +28,7 @@ from moorage.engine.volume.volume_binder import (
     counting_failures,
 )
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.records import NamedTuple
 from moorage.store import Informer, ObjectClient
 
 

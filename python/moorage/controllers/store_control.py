@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cmp_to_key
 from math import inf, log2
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -63,6 +63,7 @@ from moorage.kube.workloads.ownership import (
 from moorage.kube.workloads.readiness import with_readiness
 from moorage.kube.workloads.revisions import Mark
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
+from moorage.records import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import (
     AlreadyExistsError,

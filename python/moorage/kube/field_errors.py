@@ -4,7 +4,9 @@ parts of JSON values, in which they are looked for."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
+
+from moorage.records import NamedTuple
 
 from .go_texts import go_json, quote
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import compress
 from operator import attrgetter
 from threading import Event, RLock, Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
@@ -22,6 +22,7 @@ from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Object, Pod
 from moorage.kube.workloads.ownership import FINISHED
+from moorage.records import NamedTuple
 from moorage.store import ApiError, DeletedFinalStateUnknown
 from moorage.store.informer import Informer, InformerFactory, last_state
 from moorage.store.protocol import WatchEvent

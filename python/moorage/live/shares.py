@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from threading import Lock
-from typing import NamedTuple
+
+from moorage.records import NamedTuple
 
 TIMEOUT = 10.0
 """Seconds that a client has for the handshake, and by default for each part of a request."""

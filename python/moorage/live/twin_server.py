@@ -20,12 +20,13 @@ from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
 from pathlib import Path
 from threading import Condition
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 from weakref import finalize
 
 from moorage.answers.bounds.linear_program import SOLVER
 from moorage.errors import MoorageError, number_of
+from moorage.records import NamedTuple
 
 from .http_common import JSON as JSON
 from .shares import Limits

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from io import BytesIO
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from moorage.errors import MoorageError, missing
+from moorage.records import NamedTuple
 
 from .http_common import Reloaded
 from .shares import LINGER, TIMEOUT, Shares

@@ -13,7 +13,7 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, count, islice
 from threading import Condition, Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
@@ -24,6 +24,7 @@ from moorage.engine.framework.handle import Event, EventRecorder, Then, Writes, 
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import is_subdomain
+from moorage.records import NamedTuple
 from moorage.store import AlreadyExistsError, ApiError, NotFoundError, UnreachableError
 
 from .client.connection import Connection, Method

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import log2
-from typing import NamedTuple
+
+from moorage.records import NamedTuple
 
 from .topology_domains import Domain, NoPlacementError, PlacementSearch, sum_up
 

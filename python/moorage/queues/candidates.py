@@ -4,9 +4,9 @@ pkg/scheduler/preemption: preemption.go, common)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from moorage.kube.model.kueue import ANY, LOWER, NEWER
+from moorage.records import NamedTuple
 
 from .flavors import FlavorAssigner
 from .quota import Undo

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from moorage.kube.apiserver.kueue_configuration import ReadConfiguration, read_kueue_configuration
 from moorage.kube.model.autoscaling import ConfigMap
 from moorage.kube.model.meta import LabelSelector
 from moorage.kube.workloads.kind_rules import map_of
+from moorage.records import NamedTuple
 
 from .settings import GATES, Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.kube.model.kueue import NEVER, NEXT, ResourceFlavor
@@ -13,6 +13,7 @@ from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.node import Node as ClusterNode
 from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec
+from moorage.records import NamedTuple
 
 from .settings import Settings
 from .snapshot import FlavorGroup, Queue, QueueSnapshot

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage._core.base.quantity import parse
 from moorage.kube.model.kueue import FairSharing, ResourceGroup
+from moorage.records import NamedTuple
 
 from .whole_amounts import Amounts, FlavorResource, amount
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from moorage._core.base.selectors import NodeSelectorMatcher, find_intolerable_taint
 from moorage.kube.model.kueue import PodSet, ResourceFlavor, Topology, TopologyRequest
 from moorage.kube.model.node import HOSTNAME, Node
 from moorage.kube.model.pod import PodSpec, Toleration
+from moorage.records import NamedTuple
 
 from .balanced_placement import balanced_domains
 from .quota import Undo

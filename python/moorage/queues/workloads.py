@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
 
 from moorage.kube.model.kueue import PodSet, TopologyAssignment, Workload
 from moorage.kube.model.meta import Condition as ApiCondition
 from moorage.kube.model.workload import KUEUE
+from moorage.records import NamedTuple
 
 from .pod_policies import PodPolicies
 from .settings import Settings

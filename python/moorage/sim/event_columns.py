@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from moorage.kube.plain import object_to_dict
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.strict_documents import Strict, parse_moment
 from moorage.kube.workloads.ownership import Names
+from moorage.records import NamedTuple
 from moorage.store import parse_reference
 from moorage.table import Table, Tabular
 

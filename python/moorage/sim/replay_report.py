@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
 from moorage.answers.nodes.node_use import RESOURCES, NodeUse, grouping_labels
 from moorage.answers.page import Cell, Drawn, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from moorage.cluster.amounts import in_shown_order
+from moorage.records import NamedTuple
 from moorage.table import Table, rows_of
 
 from .replay import History, Verification

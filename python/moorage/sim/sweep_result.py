@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from moorage.document import Document
 from moorage.errors import InputError, nearest
 from moorage.grouped import grouped
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular, rows_of
 
 from .sweep_file import Cell

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from moorage.kube.model.pod_group import (
     PodGroupSpec,
     unit_name,
 )
+from moorage.records import NamedTuple
 
 from .explain_document import Explanation
 from .explain_pod import explain

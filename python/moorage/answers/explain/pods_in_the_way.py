@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.object_defaults import merge_label_keys
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
 from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
+from moorage.records import NamedTuple
 from moorage.store import NotFoundError, ObjectClient
 
 from .examine_preemption import examine_preemption

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.notes import RoutineNote
+from moorage.records import NamedTuple
 from moorage.store import kind_named, only_namespace
 
 from ..asked_pods import without_number

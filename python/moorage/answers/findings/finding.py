@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from moorage.grouped import grouped
 from moorage.kube import Cluster, Deployment, Object, Pod
@@ -12,6 +12,7 @@ from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.missing_pods import MAKERS as _MAKERS
 from moorage.kube.workloads.ownership import Workload, Workloads, is_active
 from moorage.notes import reworded
+from moorage.records import NamedTuple
 
 from .lint_rules import RULES
 

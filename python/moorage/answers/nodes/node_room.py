@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import compress
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -21,6 +21,7 @@ from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.ownership import Workload, Workloads
+from moorage.records import NamedTuple
 
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from moorage.kube.model.workload import MIN_PARALLELISM, QUEUE
 from moorage.queues import QueuedWorkload
 from moorage.queues.whole_amounts import amount, text
 from moorage.queues.workloads import READY
+from moorage.records import NamedTuple
 from moorage.store import find_object
 
 from .decided_workloads import new_preemptions, nodes_text, owner_of, preemption_text

@@ -4,7 +4,7 @@ waits, and what would help."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of, number_of
@@ -15,6 +15,7 @@ from moorage.kube.model.workload import QUEUE, Deployment, Job, LeaderWorkerSet,
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import Cycle, Kueue
 from moorage.queues.jobs.job_workloads import framework_of
+from moorage.records import NamedTuple
 
 from .decided_workloads import (
     PlacedOf,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.kube import Cluster
 from moorage.kube.admission.policy.reviewers import Reviewers
@@ -21,6 +21,7 @@ from moorage.kube.plain import joined, plain
 from moorage.kube.read.load import load_before_and_after
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import FeatureGates, release_named
+from moorage.records import NamedTuple
 
 from .loaded_cluster import ServerChecks
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
@@ -38,6 +37,7 @@ from moorage.errors import examples, first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod
 from moorage.notes import RoutineNote
+from moorage.records import NamedTuple
 
 from ..new_nodes import Asked, admitted_pods, asked_pods
 from ..pool_facts import PoolFacts

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_c
 from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.notes import basis_line, basis_of, of_kinds, with_notes
+from moorage.records import NamedTuple
 
 from ..homeless_pods import HELD, KEPT
 from ..scheduler import Scheduler

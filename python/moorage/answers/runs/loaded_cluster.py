@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from moorage.kube.read.read_objects import Listed
 from moorage.kube.releases import FeatureGates, changed_gates, selected_gates
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
+from moorage.records import NamedTuple
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Object)
 
 
-_OTHER_KIND = re.compile(r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"')
+_OTHER_KIND = r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"'
 _WITHOUT_KIND = "Object 'Kind' is missing in "
 
 
@@ -60,7 +61,7 @@ def naming_other_kinds() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        other = _OTHER_KIND.fullmatch(error.message)
+        other = re.fullmatch(_OTHER_KIND, error.message)
         if other is None and not error.message.startswith(_WITHOUT_KIND):
             raise
         what = "no kind" if other is None else f"a {other[1]} of {other[2]}"

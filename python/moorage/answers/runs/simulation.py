@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -51,6 +51,7 @@ from moorage.kube.workloads.ownership import (
     is_active,
 )
 from moorage.notes import RoutineNote, as_sentence, basis_of
+from moorage.records import NamedTuple
 from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED

@@ -4,7 +4,7 @@ and autoscalers that are not made for it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.document import Document
 from moorage.errors import first_of
@@ -20,6 +20,7 @@ from moorage.kube.plain import plain
 from moorage.kube.releases import RELEASES, FeatureGates, Version, gates_of, parse_version
 from moorage.kube.releases.feature_gates import Stage
 from moorage.kube.workloads.ownership import Workloads, is_healthy
+from moorage.records import NamedTuple
 
 _MOST = 3
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +20,7 @@ from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.workloads.daemon_pods import should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
+from moorage.records import NamedTuple
 
 from .flags import Flags, Memory, ScaledGroup, ScaleUpRequest
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress, islice
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,6 +19,7 @@ from moorage._core.base.resources import ZERO, pod_requests
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import Taint
+from moorage.records import NamedTuple
 
 from .drain_rules import Budgets, DrainContext, is_long_terminating, pods_to_move
 from .estimator import RemainingQuotas, capacity

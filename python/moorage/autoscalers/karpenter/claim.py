@@ -5,7 +5,6 @@ that it can still be of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +15,7 @@ from moorage._core.provision.label_requirements import RequirementSet
 from moorage._core.provision.thresholds import summed
 from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
+from moorage.records import NamedTuple
 
 from ..providers.instance_type import RESERVED, total
 from .claim_template import ClaimTemplate

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import inf, nan
 from operator import attrgetter, or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from moorage._core.base.go_sort import sort_order
 from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..hourly_cost import UNKNOWN, HourlyCost, rounded

@@ -7,11 +7,11 @@ for AWS 1d92708, Azure 352646f5 and GCP 417f047b.
 from __future__ import annotations
 
 from math import ceil
-from typing import NamedTuple
 
 from moorage.kube import Condition, Node
 from moorage.kube.go_texts import timestamp
 from moorage.kube.model.cluster import seconds
+from moorage.records import NamedTuple
 
 from ..providers.instance_type import POOL
 from .cluster_view import ClusterView

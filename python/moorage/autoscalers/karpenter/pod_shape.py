@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import ip_address
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -39,6 +39,7 @@ from moorage.kube import (
 from moorage.kube.go_texts import go_json
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.plain import plain
+from moorage.records import NamedTuple
 
 # ---- sorting as Go's sort.Slice does: equal items come in an order that follows from the order before ------
 

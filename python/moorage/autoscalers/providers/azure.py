@@ -11,13 +11,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
-from typing import NamedTuple
 
 import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, examples, located, number_of
 from moorage.kube.apiserver.decode import decode
+from moorage.records import NamedTuple
 
 from ..hourly_cost import UNKNOWN
 from .catalogues import read_catalogue

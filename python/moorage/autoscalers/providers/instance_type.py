@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
@@ -17,6 +17,7 @@ from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
 from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
+from moorage.records import NamedTuple
 
 from ..hourly_cost import UNKNOWN, HourlyCost
 from .known_labels import DOMAINS, GKE_ACCELERATOR, domain_of

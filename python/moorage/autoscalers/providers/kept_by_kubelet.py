@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import ceil, inf
-from typing import NamedTuple
 
 import msgspec
 
 from moorage._core.base.quantity import Quantity
+from moorage.records import NamedTuple
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
 from math import ceil
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +21,7 @@ from moorage.kube import Node, NodeOverlay, NodePool, NodeSelectorRequirement, O
 from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
 from moorage.kube.model.node import REGION
 from moorage.notes import RoutineNote
+from moorage.records import NamedTuple
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ from moorage.cluster.references import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
 from moorage.grouped import grouped
+from moorage.records import NamedTuple
 
 from ..messages import ROWS, most_rows, note
 from ..options.change_options import command_alike

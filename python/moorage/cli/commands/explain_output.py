@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, starmap
-from typing import NamedTuple, cast
+from typing import cast
 
 from moorage.answers.explain.examine_preemption import PreemptionExamination
 from moorage.answers.explain.explain_document import (
@@ -39,6 +39,7 @@ from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.about_input import AboutInput
 from moorage.notes import DecidingLine
+from moorage.records import NamedTuple
 
 from ..messages import with_own_notes
 from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from moorage.errors import InputError, examples, located, no_node, number_of, shorten
+from moorage.records import NamedTuple
 
 from ..messages import Stages, show_progress
 from ..options.change_options import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from moorage.cluster.verbs import BY_NAME, VERBS, RequestedChange
+from moorage.records import NamedTuple
 
 from .option_types import (
     CHANGES,

@@ -3,9 +3,8 @@ them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -33,12 +32,12 @@ from moorage.queues.configuration import Configuration, read_configuration
 from moorage.queues.jobs.job_workloads import JobWorkloads
 from moorage.queues.settings import Settings
 from moorage.queues.whole_amounts import amounts_of
+from moorage.records import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
 
 from ..store_control import StoreControl
 from .queued_pods import (
-    domain_of,
     gated,
     in_domain,
     is_gated,
@@ -56,8 +55,6 @@ _READ: tuple[type[Object], ...] = (ConfigMap, *KINDS, Namespace, LimitRange, Run
 _FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
 """Of these depends which workloads become of jobs."""
 _SECOND = 1000
-
-_Standing = dict[str, defaultdict[int, Counter[tuple[str, ...]]]]
 
 
 class _SharedKueue:
@@ -274,13 +271,14 @@ class QueueController(SavedFields):
         if self._maker is None or any(isinstance(each.obj, _FOR_JOBS) for each in changed):
             read = [obj for kind in _FOR_JOBS for obj in self._client.list(kind)[0]]
             self._maker = JobWorkloads(read, self.kueue.settings.frameworks)
-        jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
-        maker, standing = self._maker, _Standing()
-        for each in jobs:
-            if isinstance(each.obj, Pod) and not each.is_gone:
-                self._follow_pod(each.obj, maker, standing)
-            else:
-                self._follow_job(each, maker)
+        if jobs:
+            jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
+            maker = self._maker
+            for each in jobs:
+                if isinstance(each.obj, Pod) and not each.is_gone:
+                    self._follow_pod(each.obj, maker)
+                else:
+                    self._follow_job(each, maker)
 
     def _follow_workload(self, changed: _Changed) -> Iterator[_Changed]:
         """Take over a workload that somebody else has written; yield the job of one that is gone, as Kueue
@@ -340,7 +338,7 @@ class QueueController(SavedFields):
         elif new.spec.priority_class_ref != old.spec.priority_class_ref:
             self._shared.changing().prioritize(old.key, new.spec.priority)
 
-    def _follow_pod(self, pod: Pod, maker: JobWorkloads, standing: _Standing) -> None:
+    def _follow_pod(self, pod: Pod, maker: JobWorkloads) -> None:
         """Let a new pod wait in its queue, or give it what its job has got."""
         if not may_be_gated(pod):
             if pod.status.phase in FINISHED:
@@ -348,7 +346,7 @@ class QueueController(SavedFields):
                     self._shared.changing().finish(key)
             return
         if (unit := queued_unit(self._client, pod)) is None or not maker.queue_of(unit):
-            self._place(pod, standing)
+            self._place(pod)
             return
         keys = self._keys.get(unit.metadata.uid, ())
         admitted = [each for key in keys if (each := self.kueue.workloads[key]).status == "admitted"]
@@ -367,26 +365,15 @@ class QueueController(SavedFields):
             if workloads:
                 self._apply(workloads, units, pod, maker)
 
-    def _place(self, pod: Pod, standing: _Standing) -> None:
-        """Give a new pod of a job the domain that it has in its topology.
-
-        Parameters
-        ----------
-        standing : dict
-            By namespace and set how many pods stand in each domain: counted once for all pods of a round.
-        """
+    def _place(self, pod: Pod) -> None:
+        """Give a new pod of a job the domain that it has in its topology."""
         held = self._held_by(pod)
-        if held is None or not held.domains:
-            return
-        if pod.namespace not in standing:
-            of_sets = standing[pod.namespace] = defaultdict(Counter)
+        if held is not None and held.domains:
             pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
-            for each in pods:
-                if (own := self._held_by(each)) is not None and own.domains:
-                    of_sets[id(own)][domain_of(self._client, each, own)] += 1
-        placed = in_domain(self._client, pod, standing[pod.namespace][id(held)], held)
-        if placed is not None:
-            self._client.update(placed)
+            others = [each for each in pods if each.key != pod.key and self._held_by(each) is held]
+            placed = in_domain(self._client, pod, others, held)
+            if placed is not None and placed.spec != pod.spec:
+                self._client.update(placed)
 
     def _held_by(self, pod: Pod) -> AdmittedPods | None:
         """Return what the set of a pod holds: by its job, or by the workload of another project that has made
@@ -509,14 +496,14 @@ class QueueController(SavedFields):
 
     def _make(self, waiting: Suspended, held: Mapping[str, PodAdditions]) -> None:
         """Make what a workload of another project makes when it runs, with what its sets of pods hold."""
-        classes, standing = priority_classes(self._client.list(PriorityClass)[0]), _Standing()
+        classes = priority_classes(self._client.list(PriorityClass)[0])
         for obj in waiting.objects:
             additions = held[_pod_set_of(obj, waiting, [*held])] if held else PodAdditions({}, ())
             new = default_object(with_additions(obj, additions), classes, Names(), admitted=True)
             if isinstance(new, Pod):
                 self._control.create(new, new)
                 if (pod := find_object(self._client, Pod, new.name, new.namespace)) is not None:
-                    self._place(pod, standing)
+                    self._place(pod)
             else:
                 self._control.write(None, new)
 

@@ -4,6 +4,7 @@ domains of pods whose job has a topology (v0.17, pkg/controller/jobs/pod, pkg/co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -90,35 +91,29 @@ def members(client: ObjectStore, pod: Pod) -> list[Pod]:
     return [each for each in pods if each.metadata.labels.get(POD_GROUP) == name and is_active(each)]
 
 
-def in_domain(
-    client: ObjectStore, pod: Pod, standing: Counter[tuple[str, ...]], held: AdmittedPods
-) -> Pod | None:
-    """Return a pod with the domain that it gets in its topology; None if it has one, or none has room.
+def in_domain(client: ObjectStore, pod: Pod, others: Iterable[Pod], held: AdmittedPods) -> Pod | None:
+    """Return a pod with the domain that it gets in its topology; None without one.
 
     Parameters
     ----------
-    standing : Counter of tuple of str
-        How many pods of its set stand in each domain; it follows.
+    others : iterable of Pod
+        The other pods of its set.
     held : AdmittedPods
         What the set holds.
     """
-    labels, own = topology_labels(client, held), domain_of(client, pod, held)
-    room = {each.values[-len(labels) :]: each.pods for each in held.domains or ()}
-    if not labels or (own in room and standing[own] <= room[own]):
-        return None
-    values = next((each for each, pods in room.items() if standing[each] < pods), None)
-    if values is None:
-        return None
-    standing[own] -= 1
-    standing[values] += 1
-    selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
-    return replace(pod, spec=replace(pod.spec, node_selector=selector))
+    labels = topology_labels(client, held)
+    taken = Counter(_selected(each, labels) for each in others)
+    for domain in held.domains or () if labels else ():
+        values = domain.values[-len(labels) :]
+        if taken[values] < domain.pods:
+            selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
+            return replace(pod, spec=replace(pod.spec, node_selector=selector))
+    return None
 
 
-def domain_of(client: ObjectStore, pod: Pod, held: AdmittedPods) -> tuple[str, ...]:
-    """Return the domain in which a pod of a set stands; names are empty until it has one."""
+def _selected(pod: Pod, labels: tuple[str, ...]) -> tuple[str, ...]:
     selector = pod.spec.node_selector or {}
-    return tuple([selector.get(label, "") for label in topology_labels(client, held)])
+    return tuple([selector.get(label, "") for label in labels])
 
 
 def topology_labels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:

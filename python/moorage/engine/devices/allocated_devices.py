@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaim,
 )
 from moorage.kube.model.resource_slices import Device, ResourceSlice
+from moorage.records import NamedTuple
 
 from .allocator import ClaimResult, DeviceResult
 from .claim_requests import AllocationError, Features, PreparedRequest

@@ -12,7 +12,7 @@ from enum import Enum, IntFlag
 from functools import cache, partial
 from operator import attrgetter
 from types import MethodType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates, pod_requests
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, Resources
 from moorage.kube.releases import FeatureGates
+from moorage.records import NamedTuple
 
 
 class ActionType(IntFlag):

@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from moorage.errors import MoorageError, place_of
 from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
+from moorage.records import NamedTuple
 from moorage.saved_fields import SavedFields
 
 from ..cache import SchedulerCache, Snapshot

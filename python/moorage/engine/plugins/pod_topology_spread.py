@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
@@ -14,6 +14,7 @@ from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import TopologySpreadConstraint
 from moorage.lazy import lazy_attribute
+from moorage.records import NamedTuple
 
 from ..framework.events import (
     NODE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import lru_cache
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from moorage.errors import InputError
 from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, group_of
 from moorage.kube.releases import Release
+from moorage.records import NamedTuple
 
 from ..framework import (
     QUEUE_SKIP,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key, partial
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from fastrlock.rlock import FastRLock
 from msgspec import Struct
@@ -20,6 +20,7 @@ from moorage._core.queue.queued_pods import KeyedHeap, Place, PriorityLanes, Que
 from moorage._core.queue.unschedulable_pods import microseconds as microseconds
 from moorage._core.queue.unschedulable_pods import rejection_of
 from moorage.kube import Pod, UnitKey
+from moorage.records import NamedTuple
 
 from ..framework import ClusterEvent, Framework, PodNominator, QueuedPod
 from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT

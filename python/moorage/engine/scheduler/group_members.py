@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 from moorage.lazy import lazy_attribute
+from moorage.records import NamedTuple
 
 from ..framework import FrameworkHandle, NodeRanking, Placement, PlacementGeneratePlugin, Status, interface
 from ..framework.extension_points import StatusError, check_range, note_exception, note_refused

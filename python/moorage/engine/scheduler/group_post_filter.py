@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage._core.decide.search import Search
 from moorage._core.state.pod_spec import bound
 from moorage.kube import Pod
 from moorage.lazy import lazy_attribute
+from moorage.records import NamedTuple
 
 from ..framework import (
     Code,

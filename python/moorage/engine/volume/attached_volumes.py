@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from moorage._core.volumes.volume_counts import VolumeCounts
 from moorage.grouped import grouped
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
+from moorage.records import NamedTuple
 from moorage.store import InformerFactory
 from moorage.store.indexer import KeyLog
 

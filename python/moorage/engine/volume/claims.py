@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from moorage.kube import (
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
 from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, TopologySelectorTerm
+from moorage.records import NamedTuple
 from moorage.store import NotFoundError
 
 # ---- constants ---------------------------------------------------------------------------------------------

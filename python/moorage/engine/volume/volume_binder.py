@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from moorage.errors import MoorageError
 from moorage.kube import (
@@ -27,6 +27,7 @@ from moorage.kube import (
 )
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
+from moorage.records import NamedTuple
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
 from ..framework.waiting_pods import Steps, take_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,6 +24,7 @@ from moorage.kube import (
 from moorage.kube.model.node import REGION, ZONE
 from moorage.kube.model.pod import DiskVolumeSource
 from moorage.kube.model.storage import PersistentVolumeSpec
+from moorage.records import NamedTuple
 from moorage.store.indexer import Indexer
 
 from .claims import MIGRATED_PLUGINS, VolumeError, matches_labels

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
+from moorage.records import NamedTuple
 
 from ..model.admission_policies import IGNORE
 from ..model.meta import Object, group_suffix

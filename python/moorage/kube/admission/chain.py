@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.grouped import grouped
+from moorage.records import NamedTuple
 
 from ..apiserver.overlay import key_of
 from ..apiserver.unread_fields import has_hidden

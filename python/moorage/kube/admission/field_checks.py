@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from ipaddress import ip_address, ip_network
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage._core.base.label_syntax import requirement_error
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError
+from moorage.records import NamedTuple
 
 from ..apiserver.struct_tables import read_table
 from ..field_errors import Fault, Json, duplicate, invalid, parts, required, unsupported

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from moorage.errors import InputError
+from moorage.records import NamedTuple
 
 from ..apiserver.decode import CLUSTER_SCOPED, is_json
 from ..apiserver.go_structs import decoding_fault

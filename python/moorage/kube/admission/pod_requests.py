@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
+from moorage.records import NamedTuple
 
 from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
 from ..model.meta import QuantityLike, Resources
@@ -125,7 +125,7 @@ _ZERO = Quantity("0")
 
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
-_SET = re.compile(r"(?P<resources>[^;:]+) (?P<what>request|limit) for (?:init )?container (?P<name>[^;]+)")
+_SET = r"(?P<resources>[^;:]+) (?P<what>request|limit) for (?:init )?container (?P<name>[^;]+)"
 
 
 class Defaulted(NamedTuple):
@@ -157,7 +157,7 @@ def defaulted_by_limit_range(
         for item in (*created.spec.containers, *created.spec.init_containers):
             lacks = requests - item.resources.requests.keys(), limits - item.resources.limits.keys()
             defaulted[item.name] = Defaulted(*lacks)
-    for match in _SET.finditer(annotation.partition(":")[2]):
+    for match in re.finditer(_SET, annotation.partition(":")[2]):
         names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
         own, field = defaulted.get(container, Defaulted()), f"{match['what']}s"
         defaulted[container] = own._replace(**{field: getattr(own, field) | names})

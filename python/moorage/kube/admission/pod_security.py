@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
+
+from moorage.records import NamedTuple
 
 from ..field_errors import Fault, invalid
 from ..go_texts import go_json

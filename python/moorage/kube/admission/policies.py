@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, shorten
+from moorage.records import NamedTuple
 
 from ..apiserver.decode import decode
 from ..model.autoscaling import VerticalPodAutoscaler

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
 from moorage.errors import MoorageError
+from moorage.records import NamedTuple
 
 from ..model.meta import Object, resource
 from ..model.pod import Pod

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moorage.errors import first_of
+from moorage.records import NamedTuple
 
 from ..model.meta import Object
 from ..model.node import SECURITY_LABELS, Namespace

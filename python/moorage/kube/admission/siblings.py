@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from copy import copy
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import UNSET, structs
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
+from moorage.records import NamedTuple
 
 from ..model.meta import Object, Struct
 from ..model.new_pods import FieldChange, NewPodsDocument

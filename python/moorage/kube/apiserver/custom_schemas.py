@@ -11,11 +11,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from moorage.errors import InputError, shorten
+from moorage.records import NamedTuple
 
 from ..cel.cel_errors import CostError, EvaluationError, begin_work
 from ..cel.kubernetes_functions import library

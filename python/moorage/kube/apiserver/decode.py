@@ -165,7 +165,7 @@ CLUSTER_SCOPED = frozenset(
 _MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(
     ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"), "0"
 )
-_STEP = re.compile(r"\.?([^.\[]+)|\[(\d+|\.\.\.)\]")
+_STEP = r"\.?([^.\[]+)|\[(\d+|\.\.\.)\]"
 _WORDS = {
     "int": "integer",
     "str": "string",
@@ -428,7 +428,7 @@ def _explain(error: str, value: Any) -> tuple[str, str]:
     """Message and field path of a msgspec error, with the map key that msgspec does not name."""
     message, _, place = error.partition(" - at ")
     path = ""
-    for name, index in _STEP.findall(place.removeprefix("`key` in ").strip("`").removeprefix("$")):
+    for name, index in re.findall(_STEP, place.removeprefix("`key` in ").strip("`").removeprefix("$")):
         if index.isdigit():
             path += f"[{index}]"
             value = value[int(index)] if isinstance(value, list) else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.errors import InputError, located
+from moorage.records import NamedTuple
 
 from ..model.autoscaling import KUEUE_KEY, ConfigMap
 from ..model.meta import LabelSelector, Resources, Struct, one_of

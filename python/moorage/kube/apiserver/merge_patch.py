@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from moorage.errors import InputError, located
 from moorage.grouped import grouped
+from moorage.records import NamedTuple
 
 from .unknown_fields import LISTS, MAPS, fields_of
 

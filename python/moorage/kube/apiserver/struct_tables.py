@@ -7,9 +7,11 @@ import json
 import pathlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from msgspec.structs import FieldInfo, fields, replace
+
+from moorage.records import NamedTuple
 
 from ..model.meta import Struct, in_thousandths
 from ..releases import ALWAYS, Condition, split_condition

@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from itertools import chain
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import fields, force_setattr
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage.records import NamedTuple
 
 from ..model.meta import Struct
 from ..model.pod import PodSpec

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from threading import local
-from typing import NamedTuple
+
+from moorage.records import NamedTuple
 
 # Below characters outside ASCII, which terminals often show in two columns.
 WIDE_DOT, WIDE_MARK = "\uff0e", "\uff3e"

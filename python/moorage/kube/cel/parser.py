@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from moorage.records import NamedTuple
 
 from .cel_errors import CompileError, Problem
 from .values import BOOL, BYTES, DOUBLE, DYN, INT, NULL, STRING, UINT, CelType, Uint

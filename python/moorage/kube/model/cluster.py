@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
@@ -17,6 +17,7 @@ from msgspec import structs
 from moorage import kube as everything
 from moorage.document import Count, Document
 from moorage.errors import first_of
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..releases.release import EndedVersion

@@ -11,7 +11,9 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from moorage.records import NamedTuple
 
 # The printable characters of YAML beyond ASCII, without line breaks and the byte order mark; of all printable
 # characters those besides blank, # and :.

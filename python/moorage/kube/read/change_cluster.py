@@ -10,11 +10,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
 from moorage.errors import examples
+from moorage.records import NamedTuple
 
 from ..admission.chain import Existing, NewPods
 from ..admission.siblings import Siblings

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
 from moorage.notes import RoutineNote, as_sentence
+from moorage.records import NamedTuple
 
 from .. import read as room
 from .. import workloads as of_workloads

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TABLE = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
 PEEK = 4096
-_TABLE = re.compile(r"(NAMESPACE +)?NAME +[A-Z]{2}")
+_TABLE = r"(NAMESPACE +)?NAME +[A-Z]{2}"
 _LOGS = re.compile(
     rb"^==== START logs for container .*?^==== END logs for container [^\n]*\n?", re.DOTALL | re.MULTILINE
 )
@@ -152,7 +152,7 @@ def split_documents(data: bytes, source: str, read: Callable[[str, str], Iterabl
         raise NoManifestError(f"not a text file; {hint}", source=source)
     if text.startswith("No resources found"):
         raise NoManifestError("kubectl found no objects when it wrote this file", source=source)
-    if _TABLE.match(text):
+    if re.match(_TABLE, text):
         raise NoManifestError(TABLE, source=source)
     documents = read(text, source)
     if _OPEN not in text and KIND in data:

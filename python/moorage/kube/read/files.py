@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from moorage.errors import InputError, shorten
+from moorage.records import NamedTuple
 
 # ---- unpacking ---------------------------------------------------------------------------------------------
 #
@@ -180,20 +181,17 @@ _SONOBUOY = (
 )
 _KINDS_BY_PATH = (
     # Insights archives have objects as Go clients list them: without kind and apiVersion.
-    (re.compile(r"(?:^|[/!])config/node/[^/]+\.json$"), "Node"),
-    (re.compile(r"(?:^|[/!])config/pod/[^/]+/[^/]+\.json$"), "Pod"),
-    (re.compile(r"(?:^|[/!])config/persistentvolumes/[^/]+\.json$"), "PersistentVolume"),
-    (re.compile(r"(?:^|[/!])config/storage/storageclasses/[^/]+\.json$"), "StorageClass"),
+    (r"(?:^|[/!])config/node/[^/]+\.json$", "Node"),
+    (r"(?:^|[/!])config/pod/[^/]+/[^/]+\.json$", "Pod"),
+    (r"(?:^|[/!])config/persistentvolumes/[^/]+\.json$", "PersistentVolume"),
+    (r"(?:^|[/!])config/storage/storageclasses/[^/]+\.json$", "StorageClass"),
     # Old support bundles of Troubleshoot have plain lists of such objects.
     *(
-        (re.compile(rf"(?:^|[/!])cluster-resources/{name}(?:/[^/]+)?\.json$"), kind)
+        (rf"(?:^|[/!])cluster-resources/{name}(?:/[^/]+)?\.json$", kind)
         for name, kind in _CLUSTER_RESOURCES.items()
     ),
     # Sonobuoy up to 0.10 has plain lists, too.
-    *(
-        (re.compile(rf"(?:^|[/!])resources/(?:cluster|ns/[^/]+)/{kind}e?s\.json$"), kind)
-        for kind in _SONOBUOY
-    ),
+    *((rf"(?:^|[/!])resources/(?:cluster|ns/[^/]+)/{kind}e?s\.json$", kind) for kind in _SONOBUOY),
 )
 
 
@@ -318,7 +316,9 @@ def kind_of_path(source: str) -> str:
         "" for other places.
     """
     path = _unpacked_name(source)
-    return next((kind for pattern, kind in _KINDS_BY_PATH if pattern.search(path)), "")
+    if "config/" not in path and "resources/" not in path:  # compiling the patterns takes longer than this
+        return ""
+    return next((kind for pattern, kind in _KINDS_BY_PATH if re.search(pattern, path)), "")
 
 
 def source_name(file: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from moorage._core.base.shared_parts import SharedTexts, cut, insert
+from moorage.records import NamedTuple
 
 from ..apiserver.unread_fields import unread_text, unread_type
 from ..model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike

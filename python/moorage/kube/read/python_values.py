@@ -151,7 +151,7 @@ _FORMATS: dict[str, Callable[[Iterable[Object]], Iterator[bytes]]] = {"json": _j
 # Everything becomes the text of a manifest, which is read as that of a file is. So it is validated alike, and
 # its errors are the same.
 
-_PREFIX = re.compile(r"V\d+((alpha|beta)\d+)?(?=[A-Z])")
+_PREFIX = r"V\d+((alpha|beta)\d+)?(?=[A-Z])"
 """What the official client puts before a kind: ``V1Pod``, ``V1beta1PodGroup``."""
 
 
@@ -337,7 +337,7 @@ def _with_kind(value: Any, manifest: dict[str, Any]) -> dict[str, Any]:
         if not manifest.get("apiVersion") and isinstance(version, str) and version:
             manifest["apiVersion"] = version
         if not manifest.get("kind"):
-            manifest["kind"] = _PREFIX.sub("", type(value).__name__)
+            manifest["kind"] = re.sub(_PREFIX, "", type(value).__name__)
     return manifest
 
 

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 from msgspec import UNSET
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, NoManifestError, NoObjectError, UnusableError, examples, shorten
 from moorage.lazy import lazy_attribute
 from moorage.notes import RoutineNote
+from moorage.records import NamedTuple
 
 from .. import read as room
 from .. import workloads as of_workloads

@@ -6,12 +6,13 @@ Because values are built from events, excessive depth, aliases and tags are refu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from yaml import events
 
 from moorage.errors import InputError, shorten
+from moorage.records import NamedTuple
 
 from ..apiserver.unknown_fields import Path, path_text
 from .block_yaml import MAX_DEPTH, UnplacedError, resolve_plain

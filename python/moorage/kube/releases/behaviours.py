@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from inspect import cleandoc
 from itertools import combinations
-from typing import NamedTuple
 
 from msgspec import Struct
+
+from moorage.records import NamedTuple
 
 from .feature_gates import OF_THE_SCHEDULER, Effect, FeatureGates, gates_of
 from .release import Release
@@ -58,7 +58,7 @@ def differing(before: FeatureGates, after: FeatureGates) -> list[Behaviour]:
     texts, releases = described(), (before.release, after.release)
     behaviours = [
         Behaviour(name, False, values[0], values[1], texts.get(name, ""))
-        for name in (field.name for field in fields(Release))
+        for name in Release._fields
         if name not in NAMES and len(set(values := [getattr(release, name) for release in releases])) > 1
     ]
     for name, (effect, text) in sorted(OF_THE_SCHEDULER.items()):
@@ -80,8 +80,8 @@ def switched(before: FeatureGates, after: FeatureGates, names: Collection[str]) 
     FeatureGates
         For a `Scheduler`. A gate is switched by itself, whether or not those that it needs are on.
     """
-    of_release = {field.name for field in fields(Release)}.intersection(names)
-    release = replace(before.release, **{name: getattr(after.release, name) for name in sorted(of_release)})
+    of_release = set(Release._fields).intersection(names)
+    release = before.release._replace(**{name: getattr(after.release, name) for name in sorted(of_release)})
     gates = {name: after[name] for name in names if name not in of_release}
     return FeatureGates({**before.by_name, **gates}, release)
 

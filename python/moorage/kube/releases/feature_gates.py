@@ -17,9 +17,10 @@ from enum import Enum
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from moorage.errors import InputError, located, nearest
+from moorage.records import NamedTuple
 
 from .release import DEFAULT, RELEASES, Release
 

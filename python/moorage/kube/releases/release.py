@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+
+from moorage.records import NamedTuple
 
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
@@ -44,8 +44,7 @@ ADMISSION_PLUGINS = (
 """The admission plugins of kube-apiserver v1.34 to v1.38, by the names that its options take."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(NamedTuple):
     """A release of kube-scheduler.
 
     The docstring of each behaviour is its row in docs/releases.md. The defaults are the first release.
@@ -56,11 +55,11 @@ class Release:
         Minor version, for example "1.36".
     patch : str
         The patch release that is followed, for example "v1.36.3", or the beta before the first one.
+    plugins : tuple of str
+        Classes of the in-tree plugins, in the default MultiPoint order.
     tie_break : str
         How one of several nodes of equal score is chosen: at random by the seed, or in the order of
         the heap that batching uses.
-    plugins : tuple of str
-        Classes of the in-tree plugins, in the default MultiPoint order.
     extension_points : tuple of str
         Extension points of a configuration that not every release has.
     refused_gates : frozenset of str
@@ -314,8 +313,8 @@ class Release:
 
     version: str
     patch: str
-    tie_break: str = "random"
     plugins: tuple[str, ...]
+    tie_break: str = "random"
     extension_points: tuple[str, ...] = ()
     refused_gates: frozenset[str] = frozenset()
     scheme: str = "pkg/runtime/scheme.go:110"
@@ -400,6 +399,9 @@ class Release:
     kept_requests_pass: bool = False
     empty_runtime_classes_are_none: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Release {self.version}>"
+
     @property
     def is_preview(self) -> bool:
         """Whether it follows a beta, as the release itself is not out yet."""
@@ -451,8 +453,7 @@ _ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources"})
 
 # The first release is the defaults; each one after it says what has changed since the one before it.
 _V134 = Release(version="1.34", patch="v1.34.4", plugins=_PLUGINS_134)
-_V135 = replace(
-    _V134,
+_V135 = _V134._replace(
     version="1.35",
     patch="v1.35.4",
     tie_break="go-heap",
@@ -466,8 +467,7 @@ _V135 = replace(
     claims_score_together=True,
     taint_rules_have_a_gate=True,
 )
-_V136 = replace(
-    _V135,
+_V136 = _V135._replace(
     version="1.36",
     patch="v1.36.3",
     extension_points=("placementGenerate", "placementScore"),
@@ -484,8 +484,7 @@ _V136 = replace(
     claim_errors_spell_pod=True,
     lists_have_includes=True,
 )
-_V137 = replace(
-    _V136,
+_V137 = _V136._replace(
     version="1.37",
     patch="v1.37.2",
     plugins=_PLUGINS_137,
@@ -523,8 +522,7 @@ _V137 = replace(
     every_update_completes=True,
     volumes_wait_for_detach=True,
 )
-_V138 = replace(
-    _V137,
+_V138 = _V137._replace(
     version="1.38",
     patch="v1.38.0-beta.0",
     plugins=_PLUGINS_138,

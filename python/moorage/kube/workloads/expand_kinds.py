@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.notes import RoutineNote
+from moorage.records import NamedTuple
 
 from ..admission.validate_object import validate
 from ..apiserver.decode import Head, decode, decode_kind, is_known

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import NamedTuple
+
+from moorage.records import NamedTuple
 
 from ..model.meta import Condition, Object, ObjectMeta, whole_number
 from ..model.pod import Pod

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.errors import InputError
+from moorage.records import NamedTuple
 
 # ---- kind values -------------------------------------------------------------------------------------------
 #

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 
 from moorage._core.base.shared_parts import PartMemo
+from moorage.records import NamedTuple
 
 from ..apiserver.decode import is_known
 from ..model.meta import Object, OwnerReference

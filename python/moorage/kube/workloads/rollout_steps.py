@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.errors import number_of
+from moorage.records import NamedTuple
 
 from ..model.meta import percent
 from ..model.meta import share as share_of

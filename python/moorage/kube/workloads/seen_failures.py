@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError
+from moorage.records import NamedTuple
 
 from ..apiserver.decode import decode
 from ..model.meta import Condition, Object, ObjectMeta, with_condition
@@ -29,10 +30,10 @@ from .missing_pods import BY_CONTROLLERS, MAKERS
 # Whether the input still has the cause for which the cluster refused pods: a bound may be another one since,
 # and the controller has not tried again.
 
-_EXCEEDED = re.compile(r"exceeded quota: (\S+), requested: .*, limited: (\S+)$")
-_MUST_SPECIFY = re.compile(r"failed quota: (\S+): must specify (.*)$")
-_BOUND = re.compile(r"(maximum|minimum) (\S+) usage per (\w+) is ([^,\s]+?)[,.]")
-_LEVEL = re.compile(r'violates PodSecurity "(\w+):')
+_EXCEEDED = r"exceeded quota: (\S+), requested: .*, limited: (\S+)$"
+_MUST_SPECIFY = r"failed quota: (\S+): must specify (.*)$"
+_BOUND = r"(maximum|minimum) (\S+) usage per (\w+) is ([^,\s]+?)[,.]"
+_LEVEL = r'violates PodSecurity "(\w+):'
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
@@ -49,24 +50,24 @@ def past_cause(message: str, namespace: str, near: Collection[Object]) -> str:
         What the namespace has, and the Namespace.
     """
     quotas = {obj.name: obj for obj in near if isinstance(obj, ResourceQuota)}
-    if (match := _EXCEEDED.search(message)) and (quota := quotas.get(match[1])) is not None:
+    if (match := re.search(_EXCEEDED, message)) and (quota := quotas.get(match[1])) is not None:
         limits = dict(part.split("=", 1) for part in match[2].split(","))
         hard = {name: quota.spec.hard.get(name) for name in limits}
         if all(now is None or Quantity(now) > Quantity(limits[name]) for name, now in hard.items()):
             shown = ",".join([f"{name}={now or 'any'}" for name, now in hard.items()])
             return f"quota {quota.name} is limited to {shown} now"
-    if (match := _MUST_SPECIFY.search(message)) and (quota := quotas.get(match[1])) is not None:
+    if (match := re.search(_MUST_SPECIFY, message)) and (quota := quotas.get(match[1])) is not None:
         names = [part.split(" for: ")[0] for part in match[2].split("; ")]
         if quota.spec.hard.keys().isdisjoint(names):
             return f"quota {quota.name} does not limit {', '.join(names)} now"
     ranges = [obj for obj in near if isinstance(obj, LimitRange)]
-    if (match := _BOUND.search(message)) and ranges:
+    if (match := re.search(_BOUND, message)) and ranges:
         which, name, type_, bound = match.groups()
         items = [item for obj in ranges for item in obj.spec.limits if item.type == type_]
         bounds = [(item.max if which == "maximum" else item.min).get(name) for item in items]
         if all(now is None or Quantity(now) != Quantity(bound) for now in bounds):
             return f"no limit range has the {which} {name} {bound} per {type_} now"
-    if match := _LEVEL.search(message):
+    if match := re.search(_LEVEL, message):
         for obj in near:
             if isinstance(obj, Namespace) and obj.metadata.uid:
                 level = obj.metadata.labels.get(_ENFORCE, "privileged")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
+
+from moorage.records import NamedTuple
 
 from ..model.meta import Object, ObjectMeta, OwnerReference, percent, whole_number
 from ..model.pod import PersistentVolumeClaimTemplate, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume

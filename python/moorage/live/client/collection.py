@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from moorage.kube import Node, Object, Pod
 from moorage.kube.apiserver.decode import UNREADABLE, Head, decode_kind
 from moorage.kube.model.meta import Struct, plural
 from moorage.kube.read.parts_reader import PartsReader
+from moorage.records import NamedTuple
 from moorage.store.errors import (
     ApiError,
     NotFoundError,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from moorage.errors import InputError
 from moorage.kube import Resources
 from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.kube.read.files import read_file, source_name
+from moorage.records import NamedTuple
 
 from .trace_builder import GPU_MODEL, TraceBuilder, csv_rows, heading, lines, list_of, map_of, number_of
 

@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from moorage.errors import InputError, located
+from moorage.records import NamedTuple
 from moorage.table import Table
 
 from ..replay import History

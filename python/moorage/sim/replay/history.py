@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, MoorageError, missing, number_of
 from moorage.kube import Node, Pod, parse_milli, parse_value
 from moorage.kube.read.files import source_name
+from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..autoscaler import AutoscalerState, autoscale

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from moorage.errors import InputError, located, shorten
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.strict_documents import parse_moment
+from moorage.records import NamedTuple
 
 from ..catalogues import read_catalogue
 from ..prices import read_price

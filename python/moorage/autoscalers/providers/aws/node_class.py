@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import msgspec
 from msgspec import field
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
+from moorage.records import NamedTuple
 
 from ..kept_by_kubelet import AWS, KubeletSettings
 

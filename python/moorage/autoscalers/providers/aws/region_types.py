@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +14,7 @@ from moorage.errors import InputError, examples, number_of
 from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
 from moorage.kube.model.autoscaling import ProviderNodeClass
+from moorage.records import NamedTuple
 
 from ..instance_type import (
     CAPACITY_TYPE,

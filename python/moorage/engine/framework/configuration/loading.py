@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from moorage.engine.framework.configuration import types
 from moorage.errors import ConfigurationError, InputError, located
@@ -15,6 +15,7 @@ from moorage.kube.apiserver.go_structs import DecodeError, GoType, decode, decod
 from moorage.kube.go_texts import SECOND, go_json
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
+from moorage.records import NamedTuple
 
 from .. import configuration as room
 from ..interface import Plugin

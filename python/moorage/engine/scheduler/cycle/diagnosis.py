@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from moorage.engine.framework.interface import Code, Status
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.status import fit_error, with_detail
 from moorage.engine.queue.hints import EXTENDER
+from moorage.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

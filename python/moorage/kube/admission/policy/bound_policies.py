@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+from moorage.records import NamedTuple
 
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import BOOL

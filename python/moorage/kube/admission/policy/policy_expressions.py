@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from moorage.records import NamedTuple
 
 from ...apiserver.unread_fields import is_hidden
 from ...cel.authorizer import (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.records import NamedTuple
 
 from ...field_errors import Json
 from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule

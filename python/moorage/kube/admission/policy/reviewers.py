@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
+
+from moorage.records import NamedTuple
 
 from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
+
+from moorage.records import NamedTuple
 
 from ...model.admission_policies import EXACT
 from ...model.cluster import Cluster

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+from moorage.records import NamedTuple
 
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import STRING

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
-from ...cel.text_formats import format_errors
+from moorage.records import NamedTuple
+
 from ...field_errors import Fault, Json, invalid, part, parts, required, unsupported
 from ...go_texts import go_json, parse_duration
-from ...model.meta import MAX_DNS_LABEL
+from ...model.meta import MAX_DNS_LABEL, is_dns_label
 from ...model.workload import unselected
 from ..field_checks import Rules, format_causes, of_new, wrong
 from .scheduling_rules import selector_causes, selects
@@ -261,6 +261,8 @@ def _manager_errors(name: str) -> Iterator[tuple[str, str]]:
     if not slash:
         yield name, 'must be a domain-prefixed path (such as "acme.io/foo")'
     else:
+        from ...cel.text_formats import format_errors  # few Jobs name a manager
+
         yield from ((domain, text) for text in format_errors("dns1123Subdomain", domain))
 
 
@@ -271,7 +273,7 @@ def _host_errors(spec: Json, meta: Json) -> Iterator[Fault]:
     if spec.get("completionMode") != "Indexed" or not completions or is_generated:
         return
     last = f"{name}-{completions - 1}"
-    if format_errors("dns1123Label", last):
+    if not is_dns_label(last):
         why = f"will not able to create pod with invalid DNS label: {last}"
         yield Fault("metadata.name", invalid(name, why))
 

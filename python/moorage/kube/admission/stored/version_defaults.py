@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from moorage._core.base.quantity import Quantity
+from moorage.records import NamedTuple
 
 from ...apiserver.decode import decode
 from ...apiserver.struct_tables import DEPENDENT, Dependent, default_lines, job_defaults, planned_parts

@@ -60,6 +60,11 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("nothing", [[], '{"apiVersion": "v1", "kind": "List", "items": []}'])
+def test_an_input_without_objects_says_so(nothing: Any) -> None:
+    assert load(nothing).warnings == ["The input has no object."]
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_lists_documents_and_streams_are_read_alike(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FORMS[name])

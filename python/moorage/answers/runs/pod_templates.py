@@ -22,6 +22,7 @@ from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimT
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
     PARENTS,
+    QUEUE,
     ControllerRevision,
     CronJob,
     DaemonSet,
@@ -124,9 +125,21 @@ def read_templates(
         else:
             with located(source=OPTION):
                 tops = _named(name, client, namespace or "")
+        templates.warnings.extend(_of_queues(tops, client))
         pods = [_template_of(top, client, templates.others, name) for top in tops]
         templates.pods.extend(PodTemplateFile(pod, share) for pod in pods)
     return templates
+
+
+def _of_queues(tops: Iterable[Object], client: ObjectClient) -> Iterator[str]:
+    """Yield which workloads Kueue would admit first, as it is not asked about templates."""
+    for top in tops:
+        if (queue := top.metadata.labels.get(QUEUE)) is not None:
+            from moorage.kube.model.kueue import LocalQueue  # few clusters have queues
+
+            if find_object(client, LocalQueue, queue, top.namespace) is not None:
+                what = "its quota, and the labels and tolerations of its flavors, do not count here"
+                yield f"{top.full_name} is for LocalQueue {top.namespace}/{queue}: {what}; check asks Kueue."
 
 
 def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (), source: str = "") -> Pod:

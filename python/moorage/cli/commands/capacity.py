@@ -262,9 +262,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace")):
-        raise click.UsageError(
-            "-n and --by namespace show namespaces, which have no node labels: leave out -l and another --by"
-        )
+        raise click.UsageError("-n and --by namespace show requests of namespaces; leave out -l, other --by")
     shares = options["over"], options["under"]
     if (of_namespaces or by in ("workload", "device", "queue")) and shares != (None, None):
         raise click.UsageError("--over and --under choose nodes, or groups of them")
@@ -297,10 +295,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     from moorage.kube.model.about_input import about_input
 
     facts = told_facts(setup.loaded.facts, ())
-    pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]
-    notes = [*([] if pods or output == "name" else [_NO_POD]), *setup.warnings]
-    if output != "name":
-        notes += waiting_note(scheduler, is_run)
+    has_pods = bool(scheduler.client.list(Pod)[0] or cluster.finished)
+    notes = [*([] if has_pods or output == "name" else [_NO_POD]), *setup.warnings]
+    notes += waiting_note(scheduler, is_run) if output != "name" else ()
     notes += filter(
         None, [*of_prices, *(setup.unended_drains(scheduler) if is_run else [stray_metrics(scheduler)])]
     )

@@ -125,6 +125,7 @@ def load(
     reading = partial(read_objects, validate=validate, recursive=recursive, namespace=namespace)
     if len(sources) < 2:  # there is no change, so nothing is left out
         read = reading(*sources)
+        is_empty = not (read.objects or read.skipped)
         refusals = Refusals(check=check, gates=partial(_gates_at, check, read.server_version))
         cluster = build_cluster(
             in_namespace(_emptied(read.objects), namespace),
@@ -135,6 +136,8 @@ def load(
             like_siblings=like_siblings,
         )
         read.finish(cluster)
+        if is_empty:
+            cluster.warnings.append("The input has no object.")
     else:
         _, cluster = _before_and_after(reading(*sources), 0, namespace, check, like_siblings)
     texts = [refusal.text for refusal in cluster.refused_objects]

@@ -57,6 +57,15 @@ class AnyLister(Protocol[T_co]):
         """Return all objects."""
 
 
+class VolumesFollower(Protocol):
+    """The volumes in use, such as `VolumesInUse`."""
+
+    released: int
+
+    def refresh(self) -> None:
+        """Apply all changes since the last call."""
+
+
 NO_RESOURCES: frozenset[str] = frozenset()
 
 
@@ -90,8 +99,12 @@ class ClaimsOfBatch:
         By index, the pods with resource claims that the core is to place: what `take_devices` is given.
     repeated_needs : RepeatedClaims or None
         Notes pods that need the same as the pod before, if all that this needs are new devices.
-    known_by_plugin : dict of object to object
-        By plugin, what it has found out that is the same for all pods of the batch.
+    known : dict of object to object
+        By plugin or engine, what it has found out that is the same for all pods of the batch.
+    in_use : VolumesFollower or None
+        Up to date as of the first pod with volumes that the core is to place; None without one.
+    released : int
+        Its `released` at that time.
     """
 
     def __init__(self) -> None:
@@ -101,7 +114,9 @@ class ClaimsOfBatch:
         self.last_allocating = -1
         self.ends_before = False
         self.claims_to_write: dict[int, Any] = {}
-        self.known_by_plugin: dict[object, Any] = {}
+        self.known: dict[object, Any] = {}
+        self.in_use: VolumesFollower | None = None
+        self.released = 0
         self.go_on(0)
 
     def go_on(self, next_pod: int) -> None:
@@ -111,6 +126,24 @@ class ClaimsOfBatch:
         self.shares_claim = self.is_in_use = False
         self.provided_resources = NO_RESOURCES
         self.repeated_needs: RepeatedClaims | None = None
+
+    def begin_counting(self, in_use: VolumesFollower) -> None:
+        """Note the volumes in use, before the first pod with volumes that the core is to place."""
+        in_use.refresh()
+        self.in_use, self.released = in_use, in_use.released
+
+    def follow_volumes(self) -> None:
+        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand.
+
+        What they need is in the caches of the processor now; the next batch would count them all the same.
+        """
+        if self.in_use is not None:
+            self.in_use.refresh()
+
+    def has_released(self) -> bool:
+        """Whether a claim has become free since the batch began, or its volumes are not counted."""
+        self.follow_volumes()
+        return self.in_use is None or self.in_use.released != self.released
 
 
 class ClaimPlugin(

@@ -85,7 +85,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
     ) -> tuple[()] | DeviceNeeds | None:
         if not (pod.spec.resource_claims or self.concerns(pod)):
             return ()
-        known: _KnownOfBatch | None = None if batch is None else batch.known_by_plugin.get(self)
+        known: _KnownOfBatch | None = None if batch is None else batch.known.get(self)
         if known is None:
             devices, kernels = self.devices, self.required_handle().framework.kernels
             known = _KnownOfBatch(
@@ -95,7 +95,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
                 scored=None if kernels is None else kernels.search.plan.scored,
             )
             if batch is not None:
-                batch.known_by_plugin[self] = known
+                batch.known[self] = known
         spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if batch is None or not known.is_store:

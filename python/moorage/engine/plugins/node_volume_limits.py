@@ -128,9 +128,9 @@ class NodeVolumeLimits(NodeVolumeLimitsFacts):
 
     def known_of(self, batch: ClaimsOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
         """Return what is the same for all pods of a batch."""
-        known: LimitsOfBatch | None = batch.known_by_plugin.get(self)
+        known: LimitsOfBatch | None = batch.known.get(self)
         if known is None:
-            known = batch.known_by_plugin[self] = self._look(nodes)
+            known = batch.known[self] = self._look(nodes)
         return known
 
     def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:

@@ -5,6 +5,7 @@ their storage.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -268,16 +269,13 @@ class VolumeBinding(VolumeBindingFacts):
         pod_state = _read(state)
         if pod_state is None or pod_state.claims is None:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        if pod_state.claims.unbound_delayed or self._make_binder is not None:
-            statuses = [self.filter(state, pod, info) for info in nodes]
-            return fwk.Answers(np.arange(len(statuses)), statuses)
-        texts = storage.volume_binder.NODE_CONFLICT, storage.volume_binder.VOLUME_MISSING
-        conflict, missing = (fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,)) for text in texts)
-        try:
-            return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), (None, conflict, missing))
-        except storage.VolumeError:  # of some nodes
-            statuses = [self.filter(state, pod, info) for info in nodes]
-            return fwk.Answers(np.arange(len(statuses)), statuses)
+        if not (pod_state.claims.unbound_delayed or self._make_binder is not None):
+            texts = storage.volume_binder.NODE_CONFLICT, storage.volume_binder.VOLUME_MISSING
+            rejections = [fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,)) for text in texts]
+            with suppress(storage.VolumeError):  # of some nodes
+                return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), (None, *rejections))
+        statuses = [self.filter(state, pod, info) for info in nodes]
+        return fwk.Answers(np.arange(len(statuses)), statuses)
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: ClaimsOfBatch | None = None

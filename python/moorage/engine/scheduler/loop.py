@@ -382,8 +382,7 @@ class Loop:
         context, batch, began = self.context, result.batch, time.perf_counter()
         assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.is_live)
-        volumes, plugin = context.volume_classes, engine.profile.claim_plugins.of_devices
-        claiming = None if volumes is None else volumes.claiming
+        claiming, plugin = context.claims.claims_to_write, engine.profile.claim_plugins.of_devices
         if claiming and plugin is not None:
             plugin.follow_claims()
         first, failures = pods.start, result.failures
@@ -408,11 +407,10 @@ class Loop:
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine), infos[end])
             result.rows[end] = engine.row_of(decision)
-            if (
-                may_hold
-                and context.volume_classes is not None
-                and context.volume_classes.fails_alike(decision)
-            ):
+            # Pods of the class that share no volumes with others fail alike, while the cluster stays as it
+            # is, unless pods might be evicted for them.
+            is_futile = decision.diagnosis is not None and bool(decision.diagnosis.futile_plugins)
+            if may_hold and is_futile and not context.claims.has_released():
                 placing.remember(end, decision, decision.failure)
             return tried + 1
         return tried
@@ -451,7 +449,7 @@ class Loop:
         if decision.node is None:
             self.failed([info], [decision.failure])
         else:
-            context.follow_volumes()
+            context.claims.follow_volumes()
             self.record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
         return decision
 
@@ -589,7 +587,7 @@ class Loop:
                 self.result.placements.pop(info.key, None)
                 self.refuse(info, str(error))
         context.sync()
-        context.follow_volumes()
+        context.claims.follow_volumes()
         self._retry_groups()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:

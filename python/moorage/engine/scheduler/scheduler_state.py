@@ -21,6 +21,7 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup, group_of
 from moorage.kube.model.resource_claims import DeviceClass
 from moorage.kube.releases import groups_pods
+from moorage.lazy import lazy_attribute
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
@@ -29,7 +30,7 @@ from .. import framework as fwk
 from .. import scheduler as room
 from ..cache.scheduler_cache import SchedulerCache, Undoable, end_each
 from ..devices.resource_classes import ResourceClasses
-from ..framework.claim_plugins import NO_RESOURCES
+from ..framework.claim_plugins import NO_RESOURCES, ClaimsOfBatch
 from ..framework.events import ASSIGNED_POD_DELETE
 from ..framework.handle import FrameworkHandle
 from ..framework.interface import NominatingInfo
@@ -108,8 +109,8 @@ class SchedulerState:
     routes_of_members : Routes
         Computes the route of a pod that is placed together with the others of its group: it waits for none
         of them.
-    volume_classes : VolumeClasses or None
-        Finds the classes of pods with volumes or claims; None until a pod has any.
+    claims : ClaimsOfBatch
+        The volumes and claims that the pods of the latest batch use.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class SchedulerState:
             ages = self.time if clock is None else None
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._shared = SharedPluginData(self.handle)
-            self.volume_classes: VolumeClasses | None = None
+            self.claims = ClaimsOfBatch()
             self._device_class_lister = self.informers.lister(DeviceClass)
             self._device_classes = 0  # `changes` of their lister when routes were computed
             # Of the last signed pod, and whether its route has SIGNATURE.
@@ -369,22 +370,20 @@ class SchedulerState:
         if version != self._device_classes:  # known routes may be wrong: extended resources may be theirs
             self._device_classes = version
             self._begin_routes()
-        known = self.volume_classes
-        classes = None if not by_demand else self._first_with_volumes if known is None else known.begin()
+        if by_demand:
+            self.claims = ClaimsOfBatch()
+        classes = self._class_with_volumes if by_demand else None
         engines = self.rotation.engines if self._device_classes else ()
         delegated = NO_RESOURCES.union(*[engine.profile.delegated_resources() for engine in engines])
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
 
-    def _first_with_volumes(self, pod: Pod, pod_class: int, at: int) -> Answer:
-        """Return what `VolumeClasses` does of a pod, before which no pod of another batch had volumes."""
-        if self.volume_classes is None:
-            self.volume_classes = room.volume_classes.VolumeClasses(self.engine_of)
-        return self.volume_classes(pod, pod_class, at)
+    def _class_with_volumes(self, pod: Pod, pod_class: int, at: int) -> Answer:
+        """Return what `VolumeClasses.find` does, for a pod of the latest batch."""
+        return self._volume_classes.find(self.claims, pod, pod_class, at)
 
-    def follow_volumes(self) -> None:
-        """Count the volumes of pods that were placed (`VolumeClasses.follow`)."""
-        if self.volume_classes is not None:
-            self.volume_classes.follow()
+    @lazy_attribute
+    def _volume_classes(self) -> VolumeClasses:
+        return room.volume_classes.VolumeClasses(self.engine_of)
 
     def readable_batch_of(self, pods: Sequence[Pod], first: int) -> PodBatch | str:
         """Return pods as `batch_of` does by demand, up to one that cannot be read.

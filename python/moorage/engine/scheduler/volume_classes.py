@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -23,14 +22,9 @@ from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from ..plugins.volume_binding import VolumeBinding
 from ..plugins.volume_restrictions_and_zone import READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
 from .cycle.engine import Engine
-from .cycle.results import Decision
-
-if TYPE_CHECKING:
-    from ..volume.volumes_in_use import VolumesInUse
-
 
 Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
-"""See `VolumeClasses.__call__`."""
+"""See `VolumeClasses.find`."""
 MOST = 1 << 16
 """The number of descriptions whose needs are kept."""
 
@@ -77,23 +71,15 @@ class VolumeClasses:
 
     def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
         self._engine_of = engine_of
-        self._batch = ClaimsOfBatch()
         self._memories: dict[Engine, _Memory] = {}
-        self._ready: dict[Engine, _Memory | None] = {}  # in this batch; None where plugins have to decide
-        self._in_use: VolumesInUse | None = None
-        self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
-    def begin(self) -> VolumeClasses:
-        """Begin a batch."""
-        if self._ready:
-            self._batch, self._ready, self._in_use = ClaimsOfBatch(), {}, None
-        return self
-
-    def __call__(self, pod: Pod, pod_class: int, at: int) -> Answer:
+    def find(self, batch: ClaimsOfBatch, pod: Pod, pod_class: int, at: int) -> Answer:
         """Return the class of the next pod with volumes.
 
         Parameters
         ----------
+        batch : ClaimsOfBatch
+            Receives what the pod uses.
         pod_class : int
             Its class without volumes.
         at : int
@@ -112,23 +98,21 @@ class VolumeClasses:
         alike : RepeatedNeeds or None
             Notes the pods of the class after this one that get the same answer.
         """
-        engine, batch = self._engine_of(pod), self._batch
-        if engine not in self._ready:
-            self._ready[engine] = self._prepare(engine)
-        ready = self._ready[engine]
+        engine = self._engine_of(pod)
+        if engine not in batch.known:
+            batch.known[engine] = self._prepare(engine, batch)
+        ready: _Memory | None = batch.known[engine]
         batch.go_on(at)
-        needs = None if ready is None else self._needs(engine, pod, pod_class, ready)
+        needs = None if ready is None else _needs(engine, pod, pod_class, ready, batch)
         if batch.ends_before:
             return END, [], 0, None
         if needs is None or ready is None:
-            self._leave_to_plugins(engine, pod)
+            _leave_to_plugins(engine, pod, batch)
             return -1, [], 0, None
         if not needs:
             return pod_class, [], 0, None
-        if self._in_use is None and pod.spec.volumes:
-            self._in_use = engine.handle.derived(storage.volumes_in_use.VolumesInUse.of)
-            self._in_use.refresh()
-            self._released = self._in_use.released
+        if batch.in_use is None and pod.spec.volumes:
+            batch.begin_counting(engine.handle.derived(storage.volumes_in_use.VolumesInUse.of))
         demands = engine.search.states.volume_demands
         class_with_volumes = engine.cache.state.classes.with_volumes(
             pod_class, needs, batch.provided_resources
@@ -142,39 +126,7 @@ class VolumeClasses:
             alike = None  # other things than claims tell such pods apart
         return class_with_volumes, [] if batch.is_in_use else batch.shared_volumes, takes_devices, alike
 
-    @property
-    def claiming(self) -> dict[int, Any]:
-        """The pods of the batch with resource claims that the core places; see `ClaimsOfBatch`."""
-        return self._batch.claims_to_write
-
-    def fails_alike(self, decision: Decision) -> bool:
-        """Whether the pods of a class that share no volumes with others all fail as one of them did, while
-        the cluster stays as it is.
-
-        Parameters
-        ----------
-        decision : Decision
-            Of the plugins, for a pod of the batch.
-
-        Returns
-        -------
-        bool
-            False if pods might be evicted for the pod, or a claim has become free since the batch began.
-        """
-        if self._in_use is None or decision.diagnosis is None or not decision.diagnosis.futile_plugins:
-            return False
-        self._in_use.refresh()
-        return self._in_use.released == self._released
-
-    def follow(self) -> None:
-        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand.
-
-        What they need is in the caches of the processor now; the next batch would count them all the same.
-        """
-        if self._in_use is not None:
-            self._in_use.refresh()
-
-    def _prepare(self, engine: Engine) -> _Memory | None:
+    def _prepare(self, engine: Engine, batch: ClaimsOfBatch) -> _Memory | None:
         """Return what is known of pods, without what is out of date; None where plugins schedule all pods
         with volumes."""
         if not engine.may_leave_out_volumes:
@@ -186,7 +138,7 @@ class VolumeClasses:
             delegated = engine.profile.delegated_resources()
             engine.delegate(engine.plan, delegated)
             limits = next((plugin for plugin in plugins.plugins if type(plugin) is NodeVolumeLimits), None)
-            limited = None if limits is None else limits.known_of(self._batch, nodes)
+            limited = None if limits is None else limits.known_of(batch, nodes)
             version = (
                 *(state.classes.generation, state.view.static_version),
                 *(of_devices and of_devices.demand_version, delegated),
@@ -200,59 +152,61 @@ class VolumeClasses:
             memory.nodes, memory.limited, memory.bound, memory.is_described = nodes, limited, None, False
             return memory
 
-    def _bound_claims(self, engine: Engine, ready: _Memory) -> BoundClaims | None:
-        limited = ready.limited
-        if limited is None or limited.is_unsure:
-            return None
-        binding = next((plugin for plugin in ready.plugins.plugins if type(plugin) is VolumeBinding), None)
-        sources = None if binding is None else binding.sources
-        if sources is None:
-            return None
-        informers, in_use = (
-            engine.handle.informers,
-            engine.handle.derived(storage.volumes_in_use.VolumesInUse.of),
-        )
-        readers = (
-            informers.informer(PersistentVolumeClaim).indexer.reader(),
-            informers.informer(PersistentVolume).indexer.reader(),
-            sources.pvc_cache.reader(),
-            sources.pv_cache.reader(),
-        )
-        names = storage.claims.BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
-        return BoundClaims(readers, names, in_use, self._batch, limited.attached is not None)
 
-    def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Memory) -> Needs | None:
-        """Return the needs of a pod, which are those of an earlier pod with its class and description; None
-        where they are not known."""
-        batch = self._batch
-        if engine.handle.extenders and not engine.decides_alone(pod):
-            return None
-        if engine.profile.has_units and group_of(pod) is not None:
-            return None
-        if pod.spec.volumes and not ready.is_described:
-            ready.bound, ready.is_described = self._bound_claims(engine, ready), True
-        bound = ready.bound if pod.spec.volumes else None
-        described = None if bound is None else bound.describe(pod)
-        key = pod_class, described
-        if bound is not None and described and key in ready.needs:
-            shared = bound.take(batch.next_pod)
-            if shared is not None:
-                batch.shared_volumes = shared
-                return ready.needs[key]
-        if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
-            return None
-        needs = ready.plugins.needs_of(pod, ready.nodes, batch)
-        if described and needs is not None and not (batch.is_in_use or batch.provided_resources):
-            ready.needs[key] = needs
-        return needs
+def _bound_claims(engine: Engine, ready: _Memory, batch: ClaimsOfBatch) -> BoundClaims | None:
+    limited = ready.limited
+    if limited is None or limited.is_unsure:
+        return None
+    binding = next((plugin for plugin in ready.plugins.plugins if type(plugin) is VolumeBinding), None)
+    sources = None if binding is None else binding.sources
+    if sources is None:
+        return None
+    informers, in_use = (
+        engine.handle.informers,
+        engine.handle.derived(storage.volumes_in_use.VolumesInUse.of),
+    )
+    readers = (
+        informers.informer(PersistentVolumeClaim).indexer.reader(),
+        informers.informer(PersistentVolume).indexer.reader(),
+        sources.pvc_cache.reader(),
+        sources.pv_cache.reader(),
+    )
+    names = storage.claims.BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
+    return BoundClaims(readers, names, in_use, batch, limited.attached is not None)
 
-    def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
-        """Note what a pod uses that plugins will schedule."""
-        exclusive = self._batch.exclusive
-        self._batch.claims_to_write.pop(self._batch.next_pod, None)
-        self._batch.allocated_for.update(dict.fromkeys(claim_keys(pod), -1))
-        exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
-        with suppress(storage.claims.VolumeError):  # no node suits such a pod
-            exclusive.update(
-                engine.handle.derived(storage.volumes_in_use.VolumesInUse.of).attached.volumes_of_new_pod(pod)
-            )
+
+def _needs(engine: Engine, pod: Pod, pod_class: int, ready: _Memory, batch: ClaimsOfBatch) -> Needs | None:
+    """Return the needs of a pod, which are those of an earlier pod with its class and description; None
+    where they are not known."""
+    if engine.handle.extenders and not engine.decides_alone(pod):
+        return None
+    if engine.profile.has_units and group_of(pod) is not None:
+        return None
+    if pod.spec.volumes and not ready.is_described:
+        ready.bound, ready.is_described = _bound_claims(engine, ready, batch), True
+    bound = ready.bound if pod.spec.volumes else None
+    described = None if bound is None else bound.describe(pod)
+    key = pod_class, described
+    if bound is not None and described and key in ready.needs:
+        shared = bound.take(batch.next_pod)
+        if shared is not None:
+            batch.shared_volumes = shared
+            return ready.needs[key]
+    if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
+        return None
+    needs = ready.plugins.needs_of(pod, ready.nodes, batch)
+    if described and needs is not None and not (batch.is_in_use or batch.provided_resources):
+        ready.needs[key] = needs
+    return needs
+
+
+def _leave_to_plugins(engine: Engine, pod: Pod, batch: ClaimsOfBatch) -> None:
+    """Note what a pod uses that plugins will schedule."""
+    exclusive = batch.exclusive
+    batch.claims_to_write.pop(batch.next_pod, None)
+    batch.allocated_for.update(dict.fromkeys(claim_keys(pod), -1))
+    exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
+    with suppress(storage.claims.VolumeError):  # no node suits such a pod
+        exclusive.update(
+            engine.handle.derived(storage.volumes_in_use.VolumesInUse.of).attached.volumes_of_new_pod(pod)
+        )

@@ -11,6 +11,7 @@ import pytest
 from msgspec import UNSET
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.kube import Job, Pod, decode_object, load
 from tests.make import manifest, workload, written
 
@@ -336,16 +337,57 @@ def test_kueue_admits_a_jobset_that_is_applied(before: list[Json]) -> None:
     assert len(one.run().placements) == 2
 
 
-def test_a_jobset_that_waits_may_be_changed() -> None:
+def test_a_jobset_that_waits_may_change_where_its_pods_go_and_nothing_else() -> None:
     one, queue = mo.Scheduler(load([NODE, *QUEUES, job("a", 4)])), {"kueue.x-k8s.io/queue-name": "main"}
     one.run()
-    larger = jobset(queue)
+    held, moved, larger = jobset(queue), jobset(queue), jobset(queue)
+    for each in (held, moved, larger):
+        del each["spec"]["suspend"]
+    moved["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
     larger["spec"]["replicatedJobs"][0]["template"] = job("w", 3)
-    for each in (jobset(queue), larger, larger):
-        one.change.apply(each)
-        one.sync()
-    of_set: list[Any] = [each for each in one.client.list("Workload")[0] if each.name.startswith("jobset-")]
-    assert [each.count for each in of_set[0].spec.pod_sets] == [3]
-    assert [each.name for each in one.ask.suspended()] == ["set"]
+    one.change.apply(held)
+    assert len(one.run().placements) == 0
+    one.change.apply(moved)
+    with pytest.raises(
+        InputError, match=r"JobSet.* default/set: spec.replicatedJobs: .*: field is immutable"
+    ):
+        one.change.apply(larger)
+    one.change.apply(held)
     one.change.delete("job/a")
-    assert len(one.run().placements) == 3
+    assert len(one.run().placements) == 2
+    with pytest.raises(InputError, match="field is immutable"):
+        one.change.apply(moved)
+    one.change.apply(held)
+
+
+def test_a_workload_that_is_deleted_is_made_anew_and_its_job_waits_again() -> None:
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, job("a", 4)]))
+    scheduler.run()
+    scheduler.change.apply([job("b", 4)])
+    (workload,) = [each for each in scheduler.client.list("Workload")[0] if "job-a" in each.name]
+    scheduler.change.delete(f"workload/{workload.name}")
+    scheduler.sync()
+    assert running(scheduler) == ["b"]
+
+
+def test_a_set_of_pods_has_a_workload_as_long_as_it_has_replicas() -> None:
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": job("w", 1)["spec"]["template"]["spec"]}
+    template["spec"].pop("restartPolicy")
+    meta = {"name": "db", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    stateful = written("apps/v1/StatefulSet", meta, spec | {"template": template})
+    parts = {"size": 2, "leaderTemplate": template, "workerTemplate": template}
+    groups = written(
+        "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+        meta | {"name": "llm"},
+        {"replicas": 2, "leaderWorkerTemplate": parts},
+    )
+    scheduler = mo.Scheduler(load([NODE, *QUEUES, stateful, groups]))
+    assert len(scheduler.run().placements) == 4  # db and one of two groups
+    assert sorted(scheduler.run().skipped) == ["default/llm-1", "default/llm-1-1"]
+    scheduler.change.scale("statefulset/db", 0)
+    assert len(scheduler.run().placements) == 2
+    scheduler.change.scale("leaderworkerset/llm", 1)
+    scheduler.sync()
+    names = [each.name.rpartition("-")[0] for each in scheduler.client.list("Workload")[0]]
+    assert names == ["leaderworkerset-llm-0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
+import msgspec
 from msgspec import Struct, structs
 
 from moorage.arguments import naming
@@ -25,7 +26,7 @@ from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.records import NamedTuple
-from moorage.store import ObjectClient, find_object
+from moorage.store import ObjectClient, ObjectStore, find_object
 
 from .change import Change, with_own_uids
 
@@ -128,11 +129,15 @@ def apply(
     with naming("what"):
         pairs, suspended, notes = _applied(client, what, check, gates)
     has_turns = controllers is not None and any(isinstance(new, WORKLOADS) for _, new in pairs)
+    known = {} if controllers is None else {each.text: each for each in controllers.suspended}
+    for each in suspended:
+        if (old := known.get(each.text)) is not None:
+            _check_held(client, old, each, gates)
+        known[each.text] = each
     written = write_objects(client, pairs, has_turns)
     if controllers is not None:
         if suspended:
-            kept = {each.text: each for each in (*controllers.suspended, *suspended)}
-            controllers.suspended = tuple(kept.values())
+            controllers.suspended = tuple(known.values())
         controllers.take_turns(written.in_turn)
         for pod in written.created:  # last, as the claims may be among the objects
             if isinstance(pod, Pod):
@@ -145,6 +150,26 @@ def apply(
     )
 
 
+def _check_held(client: ObjectClient, old: Suspended, new: Suspended, gates: FeatureGates) -> None:
+    """Refuse a change of a workload of another project that its webhook refuses.
+
+    Raises
+    ------
+    InputError
+        It may not change so.
+    """
+    from moorage.kube.admission.rules.update_rules import update_causes  # few change such workloads
+
+    states = [msgspec.json.decode(each.source.document) if each.source else {} for each in (old, new)]
+    running = (
+        find_object(client, type(each), each.name, each.namespace) for each in old.objects if each.name
+    )
+    if all(each is None for each in running):  # nothing runs of it
+        states[0].setdefault("spec", {})["suspend"] = True
+    if causes := update_causes(states[0], states[1], gates):
+        raise InputError(causes[0].text, obj=f"{old.full_kind} {old.key}", path=causes[0].field)
+
+
 class _StoreChange(ClusterChange):
     """Applies manifests and other objects to those of a store."""
 
@@ -153,6 +178,8 @@ class _StoreChange(ClusterChange):
         policies = policies_of(client)
         namespaces = [obj for obj in policies if isinstance(obj, Namespace)]
         others = [obj for obj in policies if not isinstance(obj, Namespace)]
+        if isinstance(client, ObjectStore) and client.has_kind("LocalQueue"):
+            others += client.list("LocalQueue")[0]
         super().__init__(
             Cluster(namespaces=namespaces, others=others), refusals, existing=existing_in(client)
         )

@@ -21,7 +21,7 @@ def owner_of(workload: KueueWorkload) -> Workload:
     owners, namespace = workload.metadata.owner_references, workload.namespace
     if not owners:
         return Workload(namespace, "Workload", workload.name, KUEUE)
-    owner = owners[-1]  # of a pod, its Deployment comes last
+    owner = owners[0] if owners[0].controller is None else owners[-1]  # of a pod, its Deployment comes last
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
 
@@ -109,9 +109,9 @@ def _line(
         return f"{text}; {why_waiting(kueue, workloads[0])}"
     if workloads[0].status != "admitted":
         return f"{text}; then it is preempted"
-    owner = workloads[0].obj.metadata.controller()
-    if owner is not None and owner.kind == "Pod":
-        placed = sum(queues.with_node(workload.key) for workload in workloads)
+    owners = workloads[0].obj.metadata.owner_references
+    if owners and owners[0].kind in ("Pod", "LeaderWorkerSet"):
+        placed = queues.with_node({workload.key for workload in workloads})
     else:
         placed = min(number, placed_of(owner_of(workloads[0].obj)))
     return f"{text}{nodes_text(number, placed)}"

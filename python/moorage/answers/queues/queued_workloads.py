@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moorage.cluster import ChangingScheduler
 
 _MOST = 5
-OF_PODS = ("Pod", "StatefulSet")
+OF_PODS = ("Pod", "StatefulSet", "LeaderWorkerSet")
 """The kinds of which each pod that waits is there already, with a gate."""
 
 
@@ -103,7 +103,8 @@ def waiting_workloads(queues: QueueController, before: Sequence[Cycle]) -> list[
             workload.key in preempted,
         )
         for workload, why in waiting
-        if (owner := workload.metadata.controller()) is None or owner.kind not in OF_PODS
+        if (owner := next(iter(workload.metadata.owner_references), None)) is None
+        or owner.kind not in OF_PODS
     ]
 
 
@@ -114,18 +115,14 @@ def whys_of_pods(queues: QueueController) -> dict[str, str]:
     refused = {workload.key: why for workload, why in refused_workloads(queues)}
     return {
         pod: refused.get(key) or why_waiting(kueue, kueue.workloads[key])
-        for pod, keys in queues.queued_pods().items()
-        for key in keys[:1]
+        for pod, key in queues.queued_pods().items()
         if key in refused or kueue.workloads[key].status in ("pending", "quotaReserved")
     }
 
 
 def refused_workloads(queues: QueueController) -> list[tuple[KueueWorkload, str]]:
     """Return the workloads that Kueue does not make of jobs, each once, and why."""
-    refused = {
-        workload.key: (workload, each.why) for each in queues.refused.values() for workload in each.workloads
-    }
-    return [*refused.values()]
+    return [*{each.workload.key: (each.workload, each.why) for each in queues.refused.values()}.values()]
 
 
 def uncounted(kueue: Kueue) -> dict[str, str]:
@@ -175,11 +172,9 @@ def admission_lines(
     if (more := len(lines) - _MOST) > 0:
         yield f"{number_of(more, 'more workload is', 'more workloads are')} admitted"
     if queues.unseen:
-        text = "run without a Workload in the input, so they hold no quota: kubectl get workloads -A lists it"
+        run = "runs" if len(queues.unseen) == 1 else "run"
+        text = f"{run} without a Workload in the input, so without quota: kubectl get workloads -A lists them"
         yield f"{first_of([*queues.unseen], 3)} {text}"
-    sets: list[LeaderWorkerSet] = scheduler.client.list(LeaderWorkerSet)[0]
-    if passed := [each.full_name for each in sets if QUEUE in each.metadata.labels]:
-        yield f"{first_of(passed, 3)}: does not go through its queue here, and holds no quota"
     yield from _unmanaged(scheduler, kueue)
     for by, victims in kueue.endless.items():
         text = f"whenever {'that is' if len(victims) == 1 else 'they are'} back, without end, as in Kueue"
@@ -195,7 +190,7 @@ def _unmanaged(scheduler: ChangingScheduler, kueue: Kueue) -> Iterator[str]:
     """Yield which jobs name a queue, though Kueue's configuration leaves their kind alone."""
     if (frameworks := kueue.settings.frameworks) is None:
         return
-    kinds: tuple[type[Object], ...] = (Job, StatefulSet, Deployment)
+    kinds: tuple[type[Object], ...] = (Job, StatefulSet, LeaderWorkerSet, Deployment)
     owners = {owner.uid for each in kueue.workloads.values() for owner in each.obj.metadata.owner_references}
     named = [
         (framework_of(obj), obj.full_name)

@@ -3,7 +3,8 @@ them, as its scheduler decides (v0.17, pkg/controller/jobframework/reconciler.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -23,13 +24,14 @@ from moorage.kube.model.meta import Condition, Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import LimitRange, RuntimeClass
-from moorage.kube.model.workload import CustomObject, Job, PriorityClass, StatefulSet
+from moorage.kube.model.workload import CustomObject, Job, LeaderWorkerSet, PriorityClass, StatefulSet
 from moorage.kube.read.object_defaults import default_object, priority_classes
+from moorage.kube.workloads.deployment_rollout import WORKER, group_of
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active, refers_to
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.configuration import Configuration, read_configuration
-from moorage.queues.jobs.job_workloads import JobWorkloads
+from moorage.queues.jobs.job_workloads import JobWorkloads, role_of
 from moorage.queues.settings import Settings
 from moorage.queues.whole_amounts import amounts_of
 from moorage.records import NamedTuple
@@ -38,6 +40,8 @@ from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_ob
 
 from ..store_control import StoreControl
 from .queued_pods import (
+    OWNERS,
+    domain_of,
     gated,
     in_domain,
     is_gated,
@@ -46,6 +50,7 @@ from .queued_pods import (
     members,
     owner_of_pod,
     queued_unit,
+    unit_id,
     with_top_owner,
 )
 from .recorded_workloads import record, recorded, says
@@ -55,6 +60,8 @@ _READ: tuple[type[Object], ...] = (ConfigMap, *KINDS, Namespace, LimitRange, Run
 _FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
 """Of these depends which workloads become of jobs."""
 _SECOND = 1000
+
+_Standing = dict[str, defaultdict[int, Counter[tuple[str, ...]]]]
 
 
 class _SharedKueue:
@@ -86,10 +93,10 @@ class _Changed(NamedTuple):
 
 
 class RefusedJob(NamedTuple):
-    """A job of which Kueue makes no workloads, those that it would make, and why."""
+    """A job of which Kueue makes no workload, the one that it would make, and why."""
 
     job: Object
-    workloads: Sequence[KueueWorkload]
+    workload: KueueWorkload
     why: str
 
 
@@ -108,7 +115,7 @@ class QueueController(SavedFields):
     unseen : tuple of str
         The jobs that run, though no Workload says what they hold.
     refused : dict of str to RefusedJob
-        By the UID of the job, or of each pod of a group.
+        By `unit_id` of the job, or of each pod of a group.
     ignored : tuple of str
         What Kueue's configuration says of workloads, and is not simulated.
     """
@@ -137,7 +144,7 @@ class QueueController(SavedFields):
         self._version = ""
         self._seen = -1
         self._is_behind = False  # whether something has changed since it decided
-        self._keys: dict[str, tuple[str, ...]] = {}  # of workloads, by the UID of their job
+        self._keys: dict[str, str] = {}  # of workloads, by `unit_id`
         self._maker: JobWorkloads | None = None
         self._cycles: list[Cycle] = []
         self.unseen: tuple[str, ...] = ()
@@ -183,32 +190,34 @@ class QueueController(SavedFields):
             self._cycles += kueue.run()
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:
-                    self._carry_out(workload)
+                    self._carry_out(workload, workload.status == "admitted" and workload.active)
             for key in kueue.take_decided():
                 record(self._client, key, kueue.workloads.get(key))
             self._version = self._client.list(KueueWorkload)[1]
         self._seen = self._client.changes
         return self._seen != before
 
-    def queued_pods(self) -> dict[str, tuple[str, ...]]:
+    def queued_pods(self) -> dict[str, str]:
         """Return by ``namespace/name`` the pods that wait with a gate, with their workloads."""
         pods: list[Pod] = [pod for pod in self._client.list(Pod)[0] if is_gated(pod)]
         units = {pod.key: queued_unit(self._client, pod) for pod in pods}
-        known = self._keys | {uid: _keys(each.workloads) for uid, each in self.refused.items()}
-        keys = {key: known.get(unit.metadata.uid, ()) for key, unit in units.items() if unit is not None}
-        return {key: names for key, names in keys.items() if names}
+        known = self._keys | {uid: each.workload.key for uid, each in self.refused.items()}
+        keys = {pod: known.get(unit_id(unit.metadata)) for pod, unit in units.items() if unit is not None}
+        return {pod: key for pod, key in keys.items() if key is not None}
 
-    def with_node(self, key: str) -> int:
-        """Return how many pods have a node of those that wait by themselves, or with a group."""
-        pods: list[Pod] = self._client.list(Pod)[0]
-        return sum(bool(pod.spec.node_name) and key in self._keys.get(pod.metadata.uid, ()) for pod in pods)
+    def with_node(self, keys: Collection[str]) -> int:
+        """Return how many pods of workloads have a node, of those that wait by themselves or with a group."""
+        placed: list[Pod] = [pod for pod in self._client.list(Pod)[0] if pod.spec.node_name]
+        units = (queued_unit(self._client, pod) or pod if group_of(pod) else pod for pod in placed)
+        return sum(self._keys.get(unit_id(unit.metadata)) in keys for unit in units)
 
     # ---- what has changed ----------------------------------------------------------------------------------
 
     def _changed(self) -> Iterator[_Changed]:
         """Yield what was written since the last round, of the kinds that count."""
         written = {*self._client.changed_since(self._seen)}
-        for kind in (*_READ, Job, Pod, StatefulSet, *((Node,) if self._has_topologies() else ())):
+        placing = (Node,) if self._has_topologies() else ()
+        for kind in (*_READ, Job, Pod, StatefulSet, LeaderWorkerSet, *placing):
             if kind in written:
                 yield from map(_changed, _latest(self._events(kind)))
         if (suspended := self._suspended()) is not self._taken:
@@ -252,8 +261,8 @@ class QueueController(SavedFields):
                 jobs += self._follow_workload(each)
             elif isinstance(each.obj, _READ):
                 kueue.delete(each.obj.kind, each.obj.key) if each.is_gone else kueue.apply(each.obj)
-            elif isinstance(each.obj, StatefulSet):
-                jobs += [each] if each.is_gone else []  # it waits with the first of its pods
+            elif isinstance(each.obj, StatefulSet | LeaderWorkerSet):
+                self._resize(each)
             elif not isinstance(each.obj, Node):
                 jobs.append(each)
         if self._has_topologies():
@@ -271,14 +280,13 @@ class QueueController(SavedFields):
         if self._maker is None or any(isinstance(each.obj, _FOR_JOBS) for each in changed):
             read = [obj for kind in _FOR_JOBS for obj in self._client.list(kind)[0]]
             self._maker = JobWorkloads(read, self.kueue.settings.frameworks)
-        if jobs:
-            jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
-            maker = self._maker
-            for each in jobs:
-                if isinstance(each.obj, Pod) and not each.is_gone:
-                    self._follow_pod(each.obj, maker)
-                else:
-                    self._follow_job(each, maker)
+        jobs.sort(key=lambda each: int(each.obj.metadata.resource_version or 0))
+        maker, standing = self._maker, _Standing()
+        for each in jobs:
+            if isinstance(each.obj, Pod) and not each.is_gone:
+                self._follow_pod(each.obj, maker, standing)
+            else:
+                self._follow_job(each, maker)
 
     def _follow_workload(self, changed: _Changed) -> Iterator[_Changed]:
         """Take over a workload that somebody else has written; yield the job of one that is gone, as Kueue
@@ -286,49 +294,69 @@ class QueueController(SavedFields):
         kueue, workload = self._shared.changing(), cast(KueueWorkload, changed.obj)
         known = kueue.workloads.get(workload.key)
         if changed.is_gone:
+            if known is not None and known.status == "admitted":
+                self._carry_out(known, is_running=False)
             kueue.delete(KueueWorkload.__name__, workload.key)
-            job = owner_of_pod(self._client, workload)
-            left = {
-                uid: tuple([key for key in keys if key != workload.key]) for uid, keys in self._keys.items()
-            }
-            self._keys = {uid: keys for uid, keys in left.items() if keys}
-            if job is not None:
-                yield _Changed(job, False)
+            self._keys = {unit: key for unit, key in self._keys.items() if key != workload.key}
+            for owner in workload.metadata.owner_references:
+                kind = OWNERS.get(owner.kind)
+                job = (
+                    None if kind is None else find_object(self._client, kind, owner.name, workload.namespace)
+                )
+                if job is not None:
+                    yield _Changed(job, False)
         elif known is None or not says(workload, recorded(self._client, known)):
             kueue.apply(workload)
             for owner in workload.metadata.owner_references:
-                others = [key for key in self._keys.get(owner.uid, ()) if key != workload.key]
-                self._keys[owner.uid] = (*others, workload.key)
+                self._keys[unit_id(workload.metadata, owner.uid)] = workload.key
+
+    def _resize(self, changed: _Changed) -> None:
+        """Delete the workload of a StatefulSet without replicas, or of groups that a LeaderWorkerSet lacks; a
+        new one comes with the first of its pods."""
+        obj = cast("StatefulSet | LeaderWorkerSet", changed.obj)
+        replicas = 0 if changed.is_gone else 1 if obj.spec.replicas is None else obj.spec.replicas
+        of_groups = {f"{obj.metadata.uid}/{at}" for at in range(replicas)}
+        for unit in [*self._keys, *self.refused]:
+            uid, _, index = unit.partition("/")
+            if uid == obj.metadata.uid and not (unit in of_groups if index else replicas):
+                self._forget(unit)
+
+    def _forget(self, unit: str) -> None:
+        """Delete the workload of a job that is gone; that of a group stays until all of its pods are."""
+        self.refused.pop(unit, None)
+        kueue, key = self._shared.changing(), self._keys.pop(unit, "")
+        workload = kueue.workloads.get(key)
+        owners = () if workload is None else workload.obj.metadata.owner_references
+        if not any(owner.kind == Pod.__name__ and owner.uid in self._keys for owner in owners):
+            kueue.delete(KueueWorkload.__name__, key)
 
     def _follow_job(self, changed: _Changed, maker: JobWorkloads) -> None:
-        """Make the workloads of a new job, and end those of one that has ended."""
+        """Make the workload of a new job, and end that of one that has ended."""
         job, kueue = changed.obj, self._shared.changing()
-        keys = self._keys.get(job.metadata.uid, ())
+        workload = kueue.workloads.get(self._keys.get(job.metadata.uid, ""))
         if changed.is_gone:
-            self._keys.pop(job.metadata.uid, None)
-            self.refused.pop(job.metadata.uid, None)
-            group = members(self._client, job) if isinstance(job, Pod) else []
-            if not any(each.metadata.uid in self._keys for each in group):
-                for key in keys:
-                    kueue.delete(KueueWorkload.__name__, key)
+            self._forget(job.metadata.uid)
+        elif workload is None:
+            waiting = self._suspended_job(job.metadata.uid)
+            if isinstance(job, Job) and verdict_of(job) is not None:
+                return
+            if maker.queue_of(job):
+                self._enter(job, maker)
+            elif waiting is not None and waiting.is_held:
+                self._make(waiting, {})  # as Kueue's configuration leaves its kind alone
         elif isinstance(job, Job) and verdict_of(job) is not None:
-            for key in keys:
-                kueue.finish(key)
-        elif not keys and maker.queue_of(job):
-            self._enter(job, maker)
-        elif not keys and (waiting := self._suspended_job(job.metadata.uid)) is not None and waiting.is_held:
-            self._make(waiting, {})  # as Kueue's configuration leaves its kind alone
+            kueue.finish(workload.key)
         elif isinstance(job, Job | CustomObject):
-            for key in keys:
-                self._update(job, kueue.workloads[key], maker)
-                if isinstance(job, Job):
-                    self._carry_out(kueue.workloads[key])
+            self._update(job, workload, maker)
+            if isinstance(job, Job):
+                workload = kueue.workloads[workload.key]
+                self._carry_out(workload, workload.status == "admitted" and workload.active)
 
     def _update(self, job: Object, workload: QueuedWorkload, maker: JobWorkloads) -> None:
         """Let a workload follow a change of its job: of all that it asks for while it waits, of its priority
         always."""
-        new, *others = maker.made_of(job)
-        if others or maker.refusal(new) or not maker.queue_of(job):
+        new = maker.workload([job])
+        if new is None or maker.refusal(new):
             return
         old = workload.obj
         if workload.status == "pending" and _asked(new) != _asked(old):
@@ -338,111 +366,122 @@ class QueueController(SavedFields):
         elif new.spec.priority_class_ref != old.spec.priority_class_ref:
             self._shared.changing().prioritize(old.key, new.spec.priority)
 
-    def _follow_pod(self, pod: Pod, maker: JobWorkloads) -> None:
+    def _follow_pod(self, pod: Pod, maker: JobWorkloads, standing: _Standing) -> None:
         """Let a new pod wait in its queue, or give it what its job has got."""
         if not may_be_gated(pod):
-            if pod.status.phase in FINISHED:
-                for key in self._keys.get(pod.metadata.uid, ()):
-                    self._shared.changing().finish(key)
+            if pod.status.phase in FINISHED and (key := self._keys.get(pod.metadata.uid)) is not None:
+                self._shared.changing().finish(key)
             return
         if (unit := queued_unit(self._client, pod)) is None or not maker.queue_of(unit):
-            self._place(pod)
+            self._place(pod, standing)
             return
-        keys = self._keys.get(unit.metadata.uid, ())
-        admitted = [each for key in keys if (each := self.kueue.workloads[key]).status == "admitted"]
-        if admitted:
-            self._let_go(pod, admitted[0])
+        key = self._keys.get(unit_id(unit.metadata))
+        if key is not None and self.kueue.workloads[key].status == "admitted":
+            self._let_go(pod, self.kueue.workloads[key])
         elif not is_gated(pod):  # as if it had been created so: gates cannot come later
             self._client.delete(Pod, pod.name, pod.namespace)
             self._client.create(gated(pod))
-        if not keys:
+        if key is None:
             units: list[Object] = [unit]
             if isinstance(unit, Pod):
                 others = [other for other in members(self._client, pod) if other.key != pod.key]
                 queued = [queued_unit(self._client, other) for other in others]
                 units += [other for other in queued if other is not None]
-            workloads = [with_top_owner(self._client, pod, each) for each in maker.workloads(units)]
-            if workloads:
-                self._apply(workloads, units, pod, maker)
+            if (workload := maker.workload(units)) is not None:
+                self._apply(with_top_owner(self._client, pod, workload), units, pod, maker)
 
-    def _place(self, pod: Pod) -> None:
-        """Give a new pod of a job the domain that it has in its topology."""
+    def _place(self, pod: Pod, standing: _Standing) -> None:
+        """Give a new pod of a job the domain that it has in its topology.
+
+        Parameters
+        ----------
+        standing : dict
+            By namespace and set how many pods stand in each domain: counted once for all pods of a round.
+        """
         held = self._held_by(pod)
-        if held is not None and held.domains:
+        if held is None or not held.domains:
+            return
+        if pod.namespace not in standing:
+            of_sets = standing[pod.namespace] = defaultdict(Counter)
             pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
-            others = [each for each in pods if each.key != pod.key and self._held_by(each) is held]
-            placed = in_domain(self._client, pod, others, held)
-            if placed is not None and placed.spec != pod.spec:
-                self._client.update(placed)
+            for each in pods:
+                if (own := self._held_by(each)) is not None and own.domains:
+                    of_sets[id(own)][domain_of(self._client, each, own)] += 1
+        placed = in_domain(self._client, pod, standing[pod.namespace][id(held)], held)
+        if placed is not None:
+            self._client.update(placed)
 
     def _held_by(self, pod: Pod) -> AdmittedPods | None:
         """Return what the set of a pod holds: by its job, or by the workload of another project that has made
         it, or its job."""
         job = owner_of_pod(self._client, pod)
-        if job is not None and (keys := self._keys.get(job.metadata.uid)):
-            return next(iter(self.kueue.workloads[keys[0]].holds or ()), None)
+        if job is not None and (key := self._keys.get(job.metadata.uid)) is not None:
+            return next(iter(self.kueue.workloads[key].holds or ()), None)
         dependent: Object = pod if job is None else job
         owner = dependent.metadata.controller()
         near = [each for each in reversed(self._suspended()) if each.namespace == pod.namespace]
         waiting = next((each for each in near if each.source and refers_to(owner, each.source)), None)
         if waiting is None or waiting.source is None:
             return None
-        keys = self._keys.get(waiting.source.metadata.uid)
-        if not keys:
+        key = self._keys.get(waiting.source.metadata.uid)
+        if key is None:
             return None
-        holds = {each.name: each for each in self.kueue.workloads[keys[0]].holds or ()}
+        holds = {each.name: each for each in self.kueue.workloads[key].holds or ()}
         return holds[_pod_set_of(dependent, waiting, [*holds])] if holds else None
 
     def _let_go(self, pod: Pod, workload: QueuedWorkload) -> None:
         if is_gated(pod):
-            holds = workload.holds or ()
-            additions = self._additions(holds[0]) if holds else PodAdditions({}, ())
+            holds = {pods.name: pods for pods in workload.holds or ()}
+            of_leader = "leader" if pod.metadata.labels.get(WORKER) == "0" else "worker"
+            named = next((holds[name] for name in (of_leader, role_of(pod)) if name in holds), None)
+            held = named or next(iter(holds.values()), None)
+            additions = PodAdditions({}, ()) if held is None else self._additions(held)
             self._client.update(let_go(pod, additions))
 
     def _enter(self, job: Object, maker: JobWorkloads) -> None:
         """Let a job wait in its queue; one that runs already is left alone, as it is not known what it
         holds."""
-        workloads = maker.workloads([job])
-        if isinstance(job, Job) and not job.spec.suspend and workloads:
+        workload = maker.workload([job])
+        if workload is None:
+            return
+        if isinstance(job, Job) and not job.spec.suspend:
             if not has_made_up_uid(job) and job.metadata.creation_timestamp is not None and job.status.active:
                 self.unseen += (job.full_name,)
                 return
             self._write(job, replace(job, spec=replace(job.spec, suspend=True)))
-        self._apply(workloads, [job], job, maker)
+        self._apply(workload, [job], job, maker)
 
     def _apply(
-        self, workloads: Sequence[KueueWorkload], units: Iterable[Object], job: Object, maker: JobWorkloads
+        self, workload: KueueWorkload, units: Iterable[Object], job: Object, maker: JobWorkloads
     ) -> None:
-        """Let workloads of some objects wait, in the order in which their jobs came; Kueue makes none whose
-        priority is not known."""
-        why = next(filter(None, map(maker.refusal, workloads)), "")
-        for unit in units:
+        """Let the workload of some objects wait, in the order in which their jobs came; Kueue makes none
+        whose priority is not known."""
+        why = maker.refusal(workload)
+        for unit in [unit_id(each.metadata) for each in units]:
             if why:
-                self.refused[unit.metadata.uid] = RefusedJob(job, workloads, why)
+                self.refused[unit] = RefusedJob(job, workload, why)
             else:
-                self.refused.pop(unit.metadata.uid, None)
-                self._keys[unit.metadata.uid] = _keys(workloads)
-        if why:
-            return
-        kueue = self._shared.changing()
-        arrival = int(job.metadata.resource_version or 0)
-        for at, workload in enumerate(workloads):
+                self.refused.pop(unit, None)
+                self._keys[unit] = workload.key
+        if not why:
+            arrival = int(job.metadata.resource_version or 0)
             # In the order of arrivals; a saved cluster may have one with the same numbers.
-            uid = f"workload-{arrival:020d}-{at:06d}-{workload.key}"
-            kueue.apply(replace(workload, metadata=replace(workload.metadata, uid=uid)), arrival)
+            uid = f"workload-{arrival:020d}-{workload.key}"
+            new = replace(workload, metadata=replace(workload.metadata, uid=uid))
+            self._shared.changing().apply(new, arrival)
 
     # ---- what follows --------------------------------------------------------------------------------------
 
-    def _carry_out(self, workload: QueuedWorkload) -> None:
-        """Let the job of a workload run if it is admitted, and stop it otherwise."""
-        owner = workload.obj.metadata.controller()
-        if owner is None:
+    def _carry_out(self, workload: QueuedWorkload, is_running: bool) -> None:
+        """Let the job of a workload run, or stop it."""
+        owners = workload.obj.metadata.owner_references
+        if not owners:
             return
-        is_running = workload.status == "admitted" and workload.active
+        owner = workload.obj.metadata.controller() or owners[0]  # no pod of a group controls its workload
         if (waiting := self._suspended_job(owner.uid)) is not None:
             self._expand(workload, waiting, is_running)
             return
-        if owner.kind in (Pod.__name__, StatefulSet.__name__):
+        if owner.kind in (Pod.__name__, StatefulSet.__name__, LeaderWorkerSet.__name__):
             self._carry_out_pods(workload, is_running)
             return
         if owner.kind != Job.__name__ and not is_running:
@@ -470,7 +509,7 @@ class QueueController(SavedFields):
         pods: list[Pod] = self._client.list(Pod, workload.obj.namespace)[0]
         for pod in pods:
             unit = queued_unit(self._client, pod) if is_active(pod) else None
-            if unit is not None and workload.key in self._keys.get(unit.metadata.uid, ()):
+            if unit is not None and self._keys.get(unit_id(unit.metadata)) == workload.key:
                 if is_running:
                     self._let_go(pod, workload)
                 else:
@@ -496,14 +535,14 @@ class QueueController(SavedFields):
 
     def _make(self, waiting: Suspended, held: Mapping[str, PodAdditions]) -> None:
         """Make what a workload of another project makes when it runs, with what its sets of pods hold."""
-        classes = priority_classes(self._client.list(PriorityClass)[0])
+        classes, standing = priority_classes(self._client.list(PriorityClass)[0]), _Standing()
         for obj in waiting.objects:
             additions = held[_pod_set_of(obj, waiting, [*held])] if held else PodAdditions({}, ())
             new = default_object(with_additions(obj, additions), classes, Names(), admitted=True)
             if isinstance(new, Pod):
                 self._control.create(new, new)
                 if (pod := find_object(self._client, Pod, new.name, new.namespace)) is not None:
-                    self._place(pod)
+                    self._place(pod, standing)
             else:
                 self._control.write(None, new)
 
@@ -539,10 +578,6 @@ def _asked(workload: KueueWorkload) -> object:
             for each in spec.pod_sets
         ],
     )
-
-
-def _keys(workloads: Iterable[KueueWorkload]) -> tuple[str, ...]:
-    return tuple([workload.key for workload in workloads])
 
 
 def _changed(event: WatchEvent[Object]) -> _Changed:

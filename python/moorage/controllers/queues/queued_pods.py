@@ -4,40 +4,54 @@ domains of pods whose job has a topology (v0.17, pkg/controller/jobs/pod, pkg/co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from moorage.kube.model.cluster import PodAdditions
 from moorage.kube.model.kueue import ResourceFlavor, Topology, Workload
-from moorage.kube.model.meta import Object
+from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.pod import POD_GATED, POD_PENDING, Pod, PodSchedulingGate
-from moorage.kube.model.workload import KUEUE, QUEUE, Deployment, Job, ReplicaSet, StatefulSet
+from moorage.kube.model.workload import (
+    KUEUE,
+    QUEUE,
+    Deployment,
+    Job,
+    LeaderWorkerSet,
+    ReplicaSet,
+    StatefulSet,
+)
+from moorage.kube.workloads.deployment_rollout import group_of
 from moorage.kube.workloads.ownership import controller_reference, is_active
 from moorage.queues import AdmittedPods
-from moorage.queues.jobs.job_workloads import POD_GROUP
+from moorage.queues.jobs.job_workloads import INDEX, POD_GROUP
 from moorage.store import ObjectStore, find_object
 
 GATE = PodSchedulingGate(f"{KUEUE}/admission")
-_OWNERS: dict[str, type[Object]] = {
-    kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, Job, Pod)
+OWNERS: dict[str, type[Object]] = {
+    kind.__name__: kind for kind in (ReplicaSet, Deployment, StatefulSet, LeaderWorkerSet, Job, Pod)
 }
 
 
 def owner_of_pod(client: ObjectStore, obj: Object) -> Object | None:
     """Return the stored workload that controls an object; None for others."""
     owner = obj.metadata.controller()
-    kind = None if owner is None else _OWNERS.get(owner.kind)
+    kind = None if owner is None else OWNERS.get(owner.kind)
     return find_object(client, kind, owner.name, obj.namespace) if owner is not None and kind else None
 
 
 def queued_unit(client: ObjectStore, pod: Pod) -> Object | None:
-    """Return what goes through a queue for a pod: itself, with the label that its Deployment has, or its
-    StatefulSet; None for pods that are no business of Kueue, or are those of jobs."""
+    """Return what goes through a queue for a pod: itself, with the label that its Deployment has, its
+    StatefulSet, or its group of a LeaderWorkerSet; None for pods that are no business of Kueue, or are those
+    of jobs."""
     owner = owner_of_pod(client, pod)
     if isinstance(owner, StatefulSet):
-        return owner if QUEUE in owner.metadata.labels else None
+        unit: Object = owner
+        if (group := group_of(pod)) is not None:
+            unit = find_object(client, LeaderWorkerSet, group[0], pod.namespace) or owner
+            marks = {**unit.metadata.annotations, INDEX: group[1]}
+            unit = replace(unit, metadata=replace(unit.metadata, annotations=marks))
+        return unit if QUEUE in unit.metadata.labels else None
     if isinstance(owner, Job):
         return None
     top = None if owner is None else owner_of_pod(client, owner)
@@ -57,6 +71,20 @@ def with_top_owner(client: ObjectStore, pod: Pod, workload: Workload) -> Workloa
     (reference,) = controller_reference(top)
     references = (*workload.metadata.owner_references, replace(reference, controller=False))
     return replace(workload, metadata=replace(workload.metadata, owner_references=references))
+
+
+def unit_id(meta: ObjectMeta, uid: str = "") -> str:
+    """Return by what a workload is found: the UID of its job, with the number of a LeaderWorkerSet's group.
+
+    Parameters
+    ----------
+    meta : ObjectMeta
+        Of what goes through a queue, or of a workload.
+    uid : str, optional
+        That of an owner of the workload.
+    """
+    index = meta.annotations.get(INDEX)
+    return (uid or meta.uid) if index is None else f"{uid or meta.uid}/{index}"
 
 
 def is_gated(pod: Pod) -> bool:
@@ -91,29 +119,35 @@ def members(client: ObjectStore, pod: Pod) -> list[Pod]:
     return [each for each in pods if each.metadata.labels.get(POD_GROUP) == name and is_active(each)]
 
 
-def in_domain(client: ObjectStore, pod: Pod, others: Iterable[Pod], held: AdmittedPods) -> Pod | None:
-    """Return a pod with the domain that it gets in its topology; None without one.
+def in_domain(
+    client: ObjectStore, pod: Pod, standing: Counter[tuple[str, ...]], held: AdmittedPods
+) -> Pod | None:
+    """Return a pod with the domain that it gets in its topology; None if it has one, or none has room.
 
     Parameters
     ----------
-    others : iterable of Pod
-        The other pods of its set.
+    standing : Counter of tuple of str
+        How many pods of its set stand in each domain; it follows.
     held : AdmittedPods
         What the set holds.
     """
-    labels = topology_labels(client, held)
-    taken = Counter(_selected(each, labels) for each in others)
-    for domain in held.domains or () if labels else ():
-        values = domain.values[-len(labels) :]
-        if taken[values] < domain.pods:
-            selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
-            return replace(pod, spec=replace(pod.spec, node_selector=selector))
-    return None
+    labels, own = topology_labels(client, held), domain_of(client, pod, held)
+    room = {each.values[-len(labels) :]: each.pods for each in held.domains or ()}
+    if not labels or (own in room and standing[own] <= room[own]):
+        return None
+    values = next((each for each, pods in room.items() if standing[each] < pods), None)
+    if values is None:
+        return None
+    standing[own] -= 1
+    standing[values] += 1
+    selector = {**(pod.spec.node_selector or {}), **dict(zip(labels, values, strict=True))}
+    return replace(pod, spec=replace(pod.spec, node_selector=selector))
 
 
-def _selected(pod: Pod, labels: tuple[str, ...]) -> tuple[str, ...]:
+def domain_of(client: ObjectStore, pod: Pod, held: AdmittedPods) -> tuple[str, ...]:
+    """Return the domain in which a pod of a set stands; names are empty until it has one."""
     selector = pod.spec.node_selector or {}
-    return tuple([selector.get(label, "") for label in labels])
+    return tuple([selector.get(label, "") for label in topology_labels(client, held)])
 
 
 def topology_labels(client: ObjectStore, pods: AdmittedPods) -> tuple[str, ...]:

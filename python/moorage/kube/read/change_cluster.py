@@ -189,6 +189,7 @@ class ClusterChange:
             [obj for obj in self._before.others if isinstance(obj, PriorityClass)],
             self._before.known_namespaces,
             [obj for kind in kinds for obj in self._all(kind) if type(obj) is kind and id(obj) not in known],
+            [obj for obj in self._before.others if obj.kind == "LocalQueue"],
         )
 
     def _recognized(self, new: Sequence[Object], changed: Mapping[str, Object]) -> Cluster:

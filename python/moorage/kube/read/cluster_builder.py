@@ -137,11 +137,14 @@ class KnownObjects(NamedTuple):
         See `known_namespaces`.
     named : iterable of Object
         Those whose names new objects cannot get.
+    queues : iterable of Object
+        Queues of Kueue.
     """
 
     classes: Iterable[PriorityClass] = ()
     namespaces: Collection[str] | None = None
     named: Iterable[Object] = ()
+    queues: Iterable[Object] = ()
 
 
 NOTHING_AROUND = KnownObjects()
@@ -223,6 +226,7 @@ def complete(
             default_namespace,
             lambda at: origin_of(at).source,
             lambda obj: key_of(obj) in overlay.applied,
+            around.queues,
         )
         listed, places = expanded.objects, [places[at] for at in expanded.sources]
     classes = priority_classes([*around.classes, *_rare(listed)])

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 
 from ..model.meta import LabelSelector, Object, ObjectMeta, percent, share, whole_number
+from ..model.pod import Pod
 from ..model.workload import (
     Deployment,
     DeploymentConfig,
@@ -347,7 +348,7 @@ Parent = Rollout | DeploymentConfig | LeaderWorkerSet
 _HASH = "rollouts-pod-template-hash"
 _CONFIG, _DEPLOYMENT = "deploymentconfig", "deployment"
 _LWS = "leaderworkerset.sigs.k8s.io/"
-_NAME, _GROUP, _WORKER = f"{_LWS}name", f"{_LWS}group-index", f"{_LWS}worker-index"
+_NAME, _GROUP, WORKER = f"{_LWS}name", f"{_LWS}group-index", f"{_LWS}worker-index"
 _TOPOLOGY = f"{_LWS}exclusive-topology", f"{_LWS}subgroup-exclusive-topology"
 _OWN_LABELS = frozenset({_HASH, _CONFIG, _DEPLOYMENT})
 
@@ -474,6 +475,12 @@ def _replication_controller(obj: DeploymentConfig, replicas: int) -> Replication
 # ---- LeaderWorkerSet ---------------------------------------------------------------------------------------
 
 
+def group_of(pod: Pod) -> tuple[str, str] | None:
+    """Return the LeaderWorkerSet of a pod and the number of its group; None for other pods."""
+    name = pod.metadata.labels.get(_NAME)
+    return None if name is None else (name, pod.metadata.labels.get(_GROUP) or pod.name.rpartition("-")[2])
+
+
 def _groups(obj: LeaderWorkerSet, owned: Iterable[Object]) -> list[Object] | None:
     """Return the StatefulSets to create or scale: that of the leaders, and those of the workers by group."""
     sets = {
@@ -481,7 +488,7 @@ def _groups(obj: LeaderWorkerSet, owned: Iterable[Object]) -> list[Object] | Non
     }
     groups, parts = obj.spec.replicas or 0, obj.spec.leader_worker_template
     leader = parts.leader_template or parts.worker_template
-    wanted = {obj.name: _stateful_set(obj, obj.name, leader, {_WORKER: "0"}, range(groups))}
+    wanted = {obj.name: _stateful_set(obj, obj.name, leader, {WORKER: "0"}, range(groups))}
     for group in range(groups):
         name, ordinals = f"{obj.name}-{group}", range(1, parts.size or 1)
         if ordinals:

@@ -85,6 +85,7 @@ def expand_kinds(
     namespace_of: Callable[[Object], str],
     source_of: Callable[[int], str],
     is_changed: Callable[[Object], bool] = lambda _: False,
+    queues: Iterable[Object] = (),
 ) -> Expanded:
     """Replace objects of kinds that scheduling does not know by the pods and Jobs that their operators make.
 
@@ -100,6 +101,8 @@ def expand_kinds(
         Returns the file of an object by its index, for errors.
     is_changed : callable, optional
         Whether an object was changed after its status was written.
+    queues : iterable of Object
+        Queues of Kueue that are there already.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def expand_kinds(
     objects = [_named(obj, at) if isinstance(obj, CustomObject) else obj for at, obj in enumerate(objects)]
     nodes = [obj for obj in objects if isinstance(obj, Node)]
     expansion = _Expansion(Owners(objects, namespace_of), namespace_of, nodes, is_changed)
-    expansion.read(objects)
+    expansion.read([*queues, *objects])
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
             with located(source=source_of(at), obj=obj.full_name):

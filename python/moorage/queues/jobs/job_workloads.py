@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from hashlib import sha1
 
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import located, nearest
+from moorage.errors import located, nearest_or_known
+from moorage.grouped import grouped
 from moorage.kube.model.kueue import (
     LocalQueue,
     PodSet,
@@ -17,14 +18,13 @@ from moorage.kube.model.kueue import (
     WorkloadPriorityClass,
     WorkloadSpec,
 )
-from moorage.kube.model.meta import Object, ObjectMeta, OwnerReference, whole_number
+from moorage.kube.model.meta import Object, ObjectMeta, whole_number
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import (
     DEFAULT_QUEUE,
     KUEUE,
     QUEUE,
     CustomObject,
-    Deployment,
     Job,
     LeaderWorkerSet,
     PodTemplateSpec,
@@ -33,12 +33,15 @@ from moorage.kube.model.workload import (
 )
 from moorage.kube.read.object_defaults import priority_classes
 from moorage.kube.workloads.kind_table import QUEUED
+from moorage.kube.workloads.ownership import controller_reference
 
 from ..workloads import JOB_UID
 from .pod_sets import of_groups, of_job, of_values, pod_set
 
 _PRIORITY = f"{KUEUE}/priority-class"
 POD_GROUP, _TOTAL = f"{KUEUE}/pod-group-name", f"{KUEUE}/pod-group-total-count"
+INDEX = f"{KUEUE}/component-workload-index"
+"""The annotation of a workload of one group of a LeaderWorkerSet: which group it is of."""
 _LONGEST = 253 - 6
 _MANAGED = QUEUED | {
     "Job.batch",
@@ -74,37 +77,36 @@ class JobWorkloads:
             elif isinstance(obj, LocalQueue) and obj.name == DEFAULT_QUEUE:
                 self._defaults.add(obj.namespace)
 
-    def workloads(self, objects: Iterable[Object]) -> list[Workload]:
-        """Return the workloads of objects that name a queue, in the order of the objects; those of groups of
-        pods that are complete come last.
+    def workload(self, units: Sequence[Object]) -> Workload | None:
+        """Return the workload of a job, or of the pods of a group; None without a queue, for what is part of
+        another, and until a group is complete.
 
         Raises
         ------
         InputError
             A field of an object has a wrong type.
         """
-        workloads: list[Workload] = []
-        groups: dict[tuple[str, str], list[Pod]] = {}
-        for obj in objects:
-            if not self.queue_of(obj) or _is_controlled(obj):
-                continue
-            if isinstance(obj, Pod) and (name := obj.metadata.labels.get(POD_GROUP)):
-                groups.setdefault((obj.namespace, name), []).append(obj)
-                continue
-            workloads += self.made_of(obj)
-        for (_, name), pods in groups.items():
-            total = whole_number(pods[0].metadata.annotations.get(_TOTAL, ""))
-            if total is None or len(pods) >= total:
-                workload = self._workload(pods[0], _roles(pods), "")
-                workloads.append(replace(workload, metadata=_meta(pods[0], name)))
-        return workloads
-
-    def made_of(self, obj: Object) -> list[Workload]:
-        """Return the workloads of a job."""
-        with located(obj=obj.full_name):
-            sets = list(_sets_of(obj))
-        is_numbered = obj.kind in ("LeaderWorkerSet", "Deployment")
-        return [self._workload(obj, each, f"-{at}" if is_numbered else "") for at, each in enumerate(sets)]
+        first = units[0]
+        if not self.queue_of(first) or _is_controlled(first):
+            return None
+        with located(obj=first.full_name):
+            pod_sets = _sets_of(first)
+        name, is_group = workload_name(first), False
+        if isinstance(first, Pod) and (group := first.metadata.labels.get(POD_GROUP)):
+            total = whole_number(first.metadata.annotations.get(_TOTAL, ""))
+            if total is not None and len(units) < total:
+                return None
+            pod_sets, name, is_group = _roles([each for each in units if isinstance(each, Pod)]), group, True
+        ref, priority = self._priority(first, pod_sets)
+        return Workload(
+            metadata=_meta(units, name, is_group),
+            spec=WorkloadSpec(
+                pod_sets=tuple(pod_sets),
+                queue_name=self.queue_of(first),
+                priority=priority,
+                priority_class_ref=ref,
+            ),
+        )
 
     def refusal(self, workload: Workload) -> str:
         """Return why Kueue does not make a workload, as its class of priority is not there; "" if it does."""
@@ -112,7 +114,8 @@ class JobWorkloads:
         classes = self._classes if ref is not None and ref.group == KUEUE else self._pod_classes
         if ref is None or ref.name in classes:
             return ""
-        hint = nearest(ref.name, classes)
+        listed = f"; kubectl get {ref.kind.lower()}es -o yaml lists those of a cluster"
+        hint = nearest_or_known(ref.name, classes) or listed
         return f'{ref.kind}.{ref.group} "{ref.name}" not found, so Kueue makes no Workload{hint}'
 
     def queue_of(self, obj: Object) -> str:
@@ -124,16 +127,6 @@ class JobWorkloads:
         if named or full_kind(obj.kind, obj.api_version) not in _MANAGED or _is_controlled(obj):
             return named
         return DEFAULT_QUEUE if (obj.namespace or "default") in self._defaults else ""
-
-    def _workload(self, obj: Object, pod_sets: list[PodSet], suffix: str) -> Workload:
-        ref, priority = self._priority(obj, pod_sets)
-        spec = WorkloadSpec(
-            pod_sets=tuple(pod_sets),
-            queue_name=self.queue_of(obj),
-            priority=priority,
-            priority_class_ref=ref,
-        )
-        return Workload(metadata=_meta(obj, workload_name(obj, suffix)), spec=spec)
 
     def _priority(self, obj: Object, pod_sets: list[PodSet]) -> tuple[PriorityClassRef | None, int]:
         """Return the class that a job names, or else its first pods that name one, and its priority."""
@@ -159,45 +152,40 @@ def framework_of(obj: Object) -> str:
     return kind if group in ("", "apps") else f"{group}/{kind}"
 
 
-def workload_name(obj: Object, suffix: str = "") -> str:
+def workload_name(obj: Object) -> str:
     """Return the name of the workload of an object, as Kueue makes it of its kind, name and UID."""
-    group = obj.api_version.rpartition("/")[0]
-    name = f"{obj.name}{suffix}"
+    group, index = obj.api_version.rpartition("/")[0], obj.metadata.annotations.get(INDEX)
+    name = obj.name if index is None else f"{obj.name}-{index}"
     digest = sha1("\n".join((obj.kind, group, name, obj.metadata.uid)).encode()).hexdigest()
     return f"{f'{obj.kind.lower()}-{name}'[:_LONGEST]}-{digest[:5]}"
 
 
-def _meta(obj: Object, name: str) -> ObjectMeta:
-    meta = obj.metadata
-    owner = OwnerReference(
-        api_version=obj.api_version, kind=obj.kind, name=obj.name, uid=meta.uid, controller=True
-    )
+def _meta(units: Sequence[Object], name: str, is_group: bool) -> ObjectMeta:
+    """Return the metadata of a workload, which each pod of a group owns, and none controls."""
+    meta, owners = units[0].metadata, [owner for each in units for owner in controller_reference(each)]
     return ObjectMeta(
         name=name,
         namespace=meta.namespace or "default",
-        uid=f"workload-{meta.uid or obj.key}-{name}",
+        uid=f"workload-{meta.uid or units[0].key}-{name}",
         creation_timestamp=meta.creation_timestamp,
         labels={JOB_UID: meta.uid} if meta.uid else {},
-        owner_references=(owner,),
+        annotations={key: value for key, value in meta.annotations.items() if key == INDEX},
+        owner_references=tuple([replace(each, controller=None) for each in owners] if is_group else owners),
     )
 
 
-def _sets_of(obj: Object) -> Iterator[list[PodSet]]:
-    """Yield the sets of pods of each workload of an object; each pod of a Deployment is one."""
+def _sets_of(obj: Object) -> list[PodSet]:
+    """Return the sets of pods of an object; of a LeaderWorkerSet those of one group."""
     if isinstance(obj, Job):
-        yield of_job(obj)
-    elif isinstance(obj, Pod):
-        yield [_of_pod(obj)]
-    elif isinstance(obj, StatefulSet):
-        yield [pod_set("main", 1 if obj.spec.replicas is None else obj.spec.replicas, obj.spec.template)]
-    elif isinstance(obj, Deployment):
-        for _ in range(1 if obj.spec.replicas is None else obj.spec.replicas):
-            yield [pod_set("main", 1, obj.spec.template)]
-    elif isinstance(obj, LeaderWorkerSet):
-        groups = 1 if obj.spec.replicas is None else obj.spec.replicas
-        yield from [of_groups(obj)] * groups
-    elif isinstance(obj, CustomObject) and obj.full_kind in QUEUED:
-        yield of_values(msgspec.json.decode(obj.document))
+        return of_job(obj)
+    if isinstance(obj, Pod):
+        return [_of_pod(obj)]
+    if isinstance(obj, StatefulSet):
+        return [pod_set("main", 1 if obj.spec.replicas is None else obj.spec.replicas, obj.spec.template)]
+    if isinstance(obj, LeaderWorkerSet):
+        return of_groups(obj)
+    assert isinstance(obj, CustomObject)
+    return of_values(msgspec.json.decode(obj.document))
 
 
 def _of_pod(pod: Pod, name: str = "main", count: int = 1) -> PodSet:
@@ -205,10 +193,13 @@ def _of_pod(pod: Pod, name: str = "main", count: int = 1) -> PodSet:
     return pod_set(name, count, PodTemplateSpec(metadata=meta, spec=pod.spec))
 
 
+def role_of(pod: Pod) -> str:
+    """Return by which name the set of a pod in a group goes: pods that are alike have one."""
+    spec = replace(pod.spec, scheduling_gates=(), node_name="")
+    return sha1(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:8]
+
+
 def _roles(pods: list[Pod]) -> list[PodSet]:
-    """Return the pods of a group by what they are: a set for each spec."""
-    roles: dict[str, list[Pod]] = {}
-    for pod in pods:
-        role = sha1(msgspec.json.encode(pod.spec, order="deterministic")).hexdigest()[:8]
-        roles.setdefault(role, []).append(pod)
+    """Return the pods of a group by what they are: a set for each role."""
+    roles = grouped((role_of(pod), pod) for pod in pods)
     return [_of_pod(each[0], role, len(each)) for role, each in sorted(roles.items())]

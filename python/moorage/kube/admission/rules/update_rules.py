@@ -143,6 +143,28 @@ def _job_template(old: Json, new: Json, directives: bool, resources: bool) -> It
         yield Fault(field, invalid(masked(shown), _FIXED))
 
 
+def _job_set(old: Json, new: Json) -> Iterator[Fault]:
+    """The Jobs of a JobSet stay, but where their pods may be placed while it is suspended (its webhook)."""
+    before, after = part(old, "spec"), part(new, "spec")
+    is_suspended = before.get("suspend") or after.get("suspend")
+    placement = ("labels", "annotations", *_DIRECTIVES) if is_suspended else ()
+    old_jobs, new_jobs = (
+        [_compared(job, placement) for job in parts(spec, "replicatedJobs")] for spec in (before, after)
+    )
+    yield from _same(old_jobs, new_jobs, "spec.replicatedJobs")
+
+
+def _compared(job: Json, placement: Sequence[str]) -> Json:
+    """Return a Job of a JobSet with the defaults of its webhook, without some fields of its pods."""
+    template = part(job, "template")
+    spec = {"completionMode": "Indexed"} | part(template, "spec")
+    pods = part(spec, "template")
+    metadata = _without(part(pods, "metadata"), *placement)
+    of_pods = {"restartPolicy": "OnFailure"} | _without(part(pods, "spec"), *placement)
+    template |= {"spec": spec | {"template": {"metadata": metadata, "spec": of_pods}}}
+    return {"replicas": 1, "groupName": "default"} | job | {"template": template}
+
+
 def _while_suspended(directives: bool, resources: bool) -> Conditional:
     """Return the rule of templates for two gates that are on or off."""
     gates = {
@@ -390,6 +412,7 @@ _RULES: dict[str, tuple[UpdateRule | Conditional, ...]] = {
         during("since 1.37", partial(_stateful_set, names_fields=True)),
     ),
     "Job": (_job, *starmap(_while_suspended, product((True, False), repeat=2))),
+    "JobSet": (_job_set,),
     "PersistentVolumeClaim": (_claim,),
     "PersistentVolume": (_volume, during("off MutablePVNodeAffinity", _volume_nodes)),
     "Pod": (

@@ -37,8 +37,7 @@ class PendingQueue:
         self._name, self._busy = name, busy
         self._settings = settings
         self._heap: list[_Place] = []
-        self._places: dict[str, _Place] = {}
-        self._active: dict[str, QueuedWorkload] = {}
+        self._active: dict[str, tuple[_Place, QueuedWorkload]] = {}
         self.inadmissible: dict[str, QueuedWorkload] = {}
         self._revisions: dict[str, int] = {}
         self._sticky = ""
@@ -47,8 +46,8 @@ class PendingQueue:
         """Return the same queue of copies of its workloads."""
         new = copy(self)
         new._busy = busy
-        new._heap, new._places, new._revisions = self._heap[:], self._places.copy(), self._revisions.copy()
-        new._active = {key: workloads[key] for key in self._active}
+        new._heap, new._revisions = self._heap[:], self._revisions.copy()
+        new._active = {key: (place, workloads[key]) for key, (place, _) in self._active.items()}
         new.inadmissible = {key: workloads[key] for key in self.inadmissible}
         return new
 
@@ -57,8 +56,8 @@ class PendingQueue:
 
     def in_order(self) -> list[QueuedWorkload]:
         """Return those that are tried, in their order."""
-        places = sorted(self._places.values(), key=lambda place: (place[3] != self._sticky, place))
-        return [self._active[place[3]] for place in places]
+        active = sorted(self._active.values(), key=lambda each: (each[0][3] != self._sticky, each[0]))
+        return [workload for _, workload in active]
 
     def pop(self) -> QueuedWorkload | None:
         """Take the first one out; None if there is none."""
@@ -66,26 +65,24 @@ class PendingQueue:
             return self._remove(self._sticky)
         while self._heap:
             place = heappop(self._heap)
-            if self._places.get(place[3]) == place:
+            if self._active.get(place[3], ("",))[0] == place:
                 return self._remove(place[3])
         return None
 
     def _remove(self, key: str) -> QueuedWorkload:
-        del self._places[key]
-        if len(self._heap) > 2 * len(self._places) + 16:
-            self._heap = list(self._places.values())
+        _, workload = self._active.pop(key)
+        if len(self._heap) > 2 * len(self._active) + 16:
+            self._heap = [place for place, _ in self._active.values()]
             heapify(self._heap)
-        workload = self._active.pop(key)
         if not self._active:
             self._busy.discard(self._name)
         return workload
 
     def _push(self, workload: QueuedWorkload) -> None:
         place = (-workload.priority, workload.queue_time(self._settings), workload.uid, workload.key)
-        if self._places.get(workload.key) != place:
-            self._places[workload.key] = place
+        if self._active.get(workload.key, ("",))[0] != place:
             heappush(self._heap, place)
-        self._active[workload.key] = workload
+        self._active[workload.key] = place, workload
         self._busy.add(self._name)
 
     def _park(self, workload: QueuedWorkload) -> None:

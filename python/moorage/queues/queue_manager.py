@@ -4,7 +4,7 @@ pkg/controller/core/workload_controller.go, pkg/cache/queue/manager.go)."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -45,6 +45,14 @@ from .workloads import (
 
 _INADMISSIBLE, _DEACTIVATED = "Inadmissible", "Deactivated"
 _QUEUE_STOPPED, _LOCAL_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
+_RETURNS = {
+    _DEACTIVATED: ("Reactivated", "The workload was reactivated"),
+    BY_TIMEOUT: ("BackoffFinished", "The workload backoff was finished"),
+    BY_CHECK: ("BackoffFinished", "The workload backoff was finished"),
+    _LOCAL_STOPPED: ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped"),
+    _QUEUE_STOPPED: ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
+}
+"""Reason and message of the condition Requeued once the reason why it was False is over."""
 _SECOND = 1000
 
 T = TypeVar("T", bound=Object)
@@ -618,36 +626,23 @@ class Kueue:
             if workload.status == "pending":
                 workload.requeue_at = None
                 self._enter(workload)
-        requeued = workload.conditions.get(REQUEUED)
-        if requeued is None or requeued.is_true:
-            return False
-        if requeued.reason == _DEACTIVATED:
-            self._requeued(workload, "Reactivated", "The workload was reactivated")
-            return True
-        if requeued.reason in (BY_TIMEOUT, BY_CHECK):
-            self._requeued(workload, "BackoffFinished", "The workload backoff was finished")
-            return True
-        return False
-
-    def _requeued(self, workload: QueuedWorkload, reason: str, message: str) -> None:
-        workload.set_condition(REQUEUED, True, reason, message, self.now)
-        self._written(workload, workload.status)
+        return self._requeue_if(workload, {_DEACTIVATED, BY_TIMEOUT, BY_CHECK})
 
     def _restart(self, workload: QueuedWorkload, local: LocalQueue | None, queue: Queue | None) -> bool:
         """Let a workload come back whose queue was stopped and runs again; return whether it does."""
-        requeued = workload.conditions.get(REQUEUED)
-        if requeued is None or requeued.is_true or local is None:
+        if local is None or local.spec.stop_policy != RUN:
             return False
-        runs = local.spec.stop_policy == RUN
-        if requeued.reason == _LOCAL_STOPPED and runs:
-            text = "The LocalQueue was restarted after being stopped"
-            self._requeued(workload, "LocalQueueRestarted", text)
-            return True
-        if requeued.reason == _QUEUE_STOPPED and runs and queue is not None and queue.spec.stop_policy == RUN:
-            text = "The ClusterQueue was restarted after being stopped"
-            self._requeued(workload, "ClusterQueueRestarted", text)
-            return True
-        return False
+        runs = queue is not None and queue.spec.stop_policy == RUN
+        return self._requeue_if(workload, {_LOCAL_STOPPED, _QUEUE_STOPPED} if runs else {_LOCAL_STOPPED})
+
+    def _requeue_if(self, workload: QueuedWorkload, reasons: Container[str]) -> bool:
+        """Let a workload come back that waits for one of some reasons; return whether it does."""
+        requeued = workload.conditions.get(REQUEUED)
+        if requeued is None or requeued.is_true or requeued.reason not in reasons:
+            return False
+        workload.set_condition(REQUEUED, True, *_RETURNS[requeued.reason], self.now)
+        self._written(workload, workload.status)
+        return True
 
     def _sync_checks(self, workload: QueuedWorkload, queue: Queue | None) -> bool:
         """Give a workload the checks of its queue; return whether they change."""

@@ -162,21 +162,18 @@ class Queue(Node):
         """Return what it can use of a resource of a flavor now."""
         return max(0, self.cell(key).available())
 
-    def use(self, usage: Usage, changes: Undo) -> None:
-        """Add a usage."""
+    def use(self, usage: Usage, changes: Undo, times: int = 1) -> None:
+        """Add a usage, or remove it (-1)."""
         for key, value in usage.quota.items():
-            self.cell(key).add(value, changes)
+            cell = self.cell(key)
+            (cell.add if times > 0 else cell.remove)(value, changes)
         for flavor, domains in usage.domains.items():
             if flavor in self.topologies:
-                self.topologies[flavor].use(domains, 1, changes)
+                self.topologies[flavor].use(domains, times, changes)
 
     def release(self, usage: Usage, changes: Undo) -> None:
         """Remove a usage."""
-        for key, value in usage.quota.items():
-            self.cell(key).remove(value, changes)
-        for flavor, domains in usage.domains.items():
-            if flavor in self.topologies:
-                self.topologies[flavor].use(domains, -1, changes)
+        self.use(usage, changes, -1)
 
     def fits(self, usage: Usage) -> bool:
         """Whether a usage fits now."""

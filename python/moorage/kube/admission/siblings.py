@@ -241,6 +241,9 @@ class Siblings:
     ) -> None:
         self.as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = _made_by_none
         self._pods, self._objects, self._before = pods, objects, before or {}
+        self._by_workload: dict[
+            str, dict[Workload, list[Pod]]
+        ] = {}  # by namespace, those that were asked for
         self._by_revision: dict[Workload, dict[Revision, list[Pod]]] = {}
         self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
         self._noted: dict[
@@ -255,8 +258,10 @@ class Siblings:
 
     def look_ahead(self) -> None:
         """Find now what is found with the first new pod otherwise."""
-        for name in ("_made_of", "_pods_of"):
+        for name in ("_made_of", "_in_namespace"):
             getattr(self, name)
+        for namespace in self._in_namespace:
+            self._pods_of(Workload(namespace, "", ""))
 
     def difference_for(self, pod: Pod) -> TemplateDifference | None:
         """Return how a new pod, as its controller creates it, is to differ from its template.
@@ -272,8 +277,8 @@ class Siblings:
         top = self._policies.workloads.of(pod)
         if top.kind == Job.__name__:  # the next run of a CronJob is like the last
             cron_job = Workload(top.namespace, CronJob.__name__, top.name.removesuffix(RUN))
-            top = cron_job if cron_job in self._pods_of else top
-        if top not in self._pods_of:
+            top = cron_job if self._pods_of(cron_job) else top
+        if not self._pods_of(top):
             return None
         revisions = self._revisions(top)
         if revision not in revisions:
@@ -312,16 +317,26 @@ class Siblings:
         return MadeOf(self._current)
 
     @cached_property
-    def _pods_of(self) -> dict[Workload, list[Pod]]:
-        """The pods of each workload."""
-        owned = (pod for pod in self._pods if pod.metadata.controller() is not None)
-        return grouped((self._policies.workloads.of(pod), pod) for pod in owned)
+    def _in_namespace(self) -> dict[str, list[Pod]]:
+        """The pods with owners in each namespace."""
+        owned = (pod for pod in self._pods if pod.metadata.owner_references)
+        return grouped((pod.metadata.namespace, pod) for pod in owned)
+
+    def _pods_of(self, workload: Workload) -> list[Pod]:
+        """Return the pods of a workload; a question about one looks at its namespace alone."""
+        if (namespace := workload.namespace) not in self._by_workload:
+            pods = self._in_namespace.get(namespace, ())
+            controlled = (pod for pod in pods if pod.metadata.controller() is not None)
+            self._by_workload[namespace] = grouped(
+                (self._policies.workloads.of(pod), pod) for pod in controlled
+            )
+        return self._by_workload[namespace].get(workload, [])
 
     def _revisions(self, workload: Workload) -> dict[Revision, list[Pod]]:
         """Return the pods of a workload by revision, those that have not ended and the newest first."""
         if workload not in self._by_revision:
             revisions = self._by_revision[workload] = {}
-            pods = self._pods_of[workload]
+            pods = self._pods_of(workload)
             for pod in sorted(pods, key=lambda pod: (is_active(pod), by_creation(pod)), reverse=True):
                 if (revision := _revision(pod)) is not None:
                     revisions.setdefault(revision, []).append(pod)

@@ -472,7 +472,6 @@ from moorage.engine.volume.claims import ClaimMatcher as ClaimMatcher
 
 # Rules of a single claim or volume, one by one, and as parts of recomputations.
 from moorage.engine.volume.claims import claim_class as claim_class
-from moorage.engine.volume.claims import find_matching_volume as find_matching_volume
 from moorage.engine.volume.claims import has_access_modes as has_access_modes
 from moorage.engine.volume.claims import have_equal_modes as have_equal_modes
 from moorage.engine.volume.claims import is_fully_bound as is_fully_bound

@@ -166,11 +166,6 @@ def pod(*claims: PersistentVolumeClaim | str, node: str = "node1", **source: Any
 # ---- the binder --------------------------------------------------------------------------------------------
 
 
-def driver(opted_in: bool | None = True) -> CSIDriver:
-    made: CSIDriver = kit.make("CSIDriver", "test-provisioner", {"storageCapacity": opted_in})
-    return made
-
-
 def capacity(
     name: str,
     amount: str | None = "1Gi",

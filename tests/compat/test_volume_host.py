@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.controllers.persistent_volume.controller_kit import parameters
 from tests.doors.controllers import InMemoryProvisioner
-from tests.doors.engine import EventRecorder
 
 from moorage.compat import VolumeHost
+from moorage.engine.framework import EventRecorder
 from moorage.engine.volume import VolumeError
 from moorage.kube import PersistentVolume, Pod
 from moorage.store import InformerFactory, ObjectStore

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from moorage.engine.framework import NominatingInfo
 from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Rejectors
 from moorage.kube.releases import DEFAULT
-from tests.doors.engine import Rejectors
 
 from .modes import Mode
 from .world import STEP_KEYS, World, check_keys

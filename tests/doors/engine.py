@@ -3,9 +3,6 @@
 # Allocations that fail one after the other.
 from moorage._core.base import buffers as buffers
 
-# Columns that are refused.
-from moorage._core.base.arrow_export import ArrowColumn as ArrowColumn
-
 # Buffers, the journal and the change log: growth, and what a rollback takes back.
 from moorage._core.base.buffers import Buffer as Buffer
 from moorage._core.base.buffers import Journal as Journal
@@ -293,7 +290,6 @@ from moorage.engine.framework.handle import AT_ONCE as AT_ONCE
 
 # What a handle hands out, by itself and for controllers without a scheduler.
 from moorage.engine.framework.handle import AlikeEvents as AlikeEvents
-from moorage.engine.framework.handle import EventRecorder as EventRecorder
 
 # Extenders that tests write, and the victims that they are told.
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
@@ -405,8 +401,7 @@ from moorage.engine.scheduler.cycle.cycle import prepare_for_binding_cycle as pr
 from moorage.engine.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
 from moorage.engine.scheduler.cycle.cycle import schedule_pod as schedule_pod
 
-# Why a pod failed, as tests give it back to the queue.
-from moorage.engine.scheduler.cycle.diagnosis import Rejectors as Rejectors
+# Why a pod failed.
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
 
 # Which engine has its turn, as vectors say it.
@@ -510,9 +505,3 @@ from moorage.engine.volume.volumes_in_use import disk_of as disk_of
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.
 from moorage.kube.cel.device_expressions import FIELDS as FIELDS
-
-# Attributes that are computed once, by themselves.
-from moorage.lazy import lazy_attribute as lazy_attribute
-
-# Rows of a table as dicts.
-from moorage.table import rows_of as rows_of

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
+from moorage.engine.scheduler import Rejectors
 from moorage.kube import Node, Pod
-from tests.doors.engine import Rejectors
 from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
 from tests.store.informers.test_lossy import LossyMachine
 

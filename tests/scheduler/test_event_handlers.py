@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import IndexedObjects, NodeHandler, Notice, Rejectors, schedule_one
+from tests.doors.engine import IndexedObjects, NodeHandler, Notice, schedule_one
 from tests.doors.store import store
 from tests.make import node, pod
 from tests.queue.ask import thing
@@ -16,6 +16,7 @@ from tests.queue.make import Clock
 
 from moorage import Scheduler
 from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
+from moorage.engine.scheduler import Rejectors
 from moorage.errors import InputError
 from moorage.kube import Cluster, Condition, Node, Pod
 from moorage.kube.releases import DEFAULT

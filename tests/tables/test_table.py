@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.errors import MoorageError
-from moorage.table import Table, Tabular
-from tests.doors.engine import ArrowColumn, rows_of
+from moorage.table import ArrowColumn, Table, Tabular, rows_of
 
 
 def example() -> Table:

@@ -15,9 +15,9 @@ from tests.doors.controllers import (
     VolumeOptions,
     new_controller,
 )
-from tests.doors.engine import EventRecorder
 from tests.words import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
+from moorage.engine.framework import EventRecorder
 from moorage.engine.volume import VolumeError
 from moorage.kube import (
     CSIPersistentVolumeSource,

@@ -6,12 +6,12 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind, handle
+from tests.doors.engine import Parallelizer, PodInPreBind, handle
 from tests.framework.make import NoClient
 from tests.make import pod
 
 from moorage.engine.cache import SchedulerCache
-from moorage.engine.framework import FrameworkHandle
+from moorage.engine.framework import EventRecorder, FrameworkHandle
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.doors.engine import lazy_attribute
+from moorage.lazy import lazy_attribute
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,13 @@ from .told_findings import told_findings
 _RANKS = [*RULES]
 _LISTED = (
     risks.blocking_budgets,
+    risks.budgets_of_fewer_replicas,
     risks.held_claims,
     risks.in_one_domain,
     risks.missing_devices,
     risks.released_volumes,
     risks.single_replicas,
+    risks.without_budget,
     risks.without_controller,
     risks.without_requests,
     selections.daemons_without_nodes,

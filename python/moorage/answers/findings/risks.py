@@ -12,6 +12,8 @@ from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod, PodDisruptionBudget, ResourceSlice
+from moorage.kube.model.autoscaling import HorizontalPodAutoscaler
+from moorage.kube.model.meta import share
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.workloads.disruption import BudgetSelectors
@@ -19,6 +21,7 @@ from moorage.kube.workloads.ownership import Workload
 
 from ..nodes.device_use import MODEL_LABELS
 from .finding import Ground, LintFinding, identity, of_workload
+from .statuses import target_of
 
 _EXAMPLES = 3
 _LASTING = frozenset(
@@ -60,6 +63,32 @@ def blocking_budgets(ground: Ground) -> Iterator[LintFinding]:
     for (workload, names), number in overlapping.items():
         text = f"its pods have several budgets, with which no eviction is allowed: {names}"
         yield of_workload("budgets-overlap", workload, text, number)
+
+
+def budgets_of_fewer_replicas(ground: Ground) -> Iterator[LintFinding]:
+    """Yield the budgets that will allow no eviction once an autoscaler has as few replicas as it may."""
+    selectors = BudgetSelectors(ground.listed(PodDisruptionBudget))
+    for autoscaler in ground.listed(HorizontalPodAutoscaler):
+        about, fewest = target_of(autoscaler), autoscaler.spec.min_replicas
+        fewest = 1 if fewest is None else fewest
+        pods = ground.pods.get(about, []) if about is not None and fewest else []
+        for budget in selectors.of(pods[0]) if pods else ():
+            low, high = budget.spec.min_available, budget.spec.max_unavailable
+            needed = share(low or 0, fewest) if high is None else fewest - share(high, fewest)
+            if needed >= fewest and budget.status.disruptions_allowed > 0:
+                text = f"with {number_of(fewest, 'replica', 'replicas')}, as few as hpa/{autoscaler.name} may"
+                yield of_workload(
+                    "budget-blocks-later", identity(budget), f"{text} set, it allows no eviction"
+                )
+
+
+def without_budget(ground: Ground) -> Iterator[LintFinding]:
+    """Yield the workloads of several pods all of which may be evicted at once."""
+    selectors = BudgetSelectors(ground.listed(PodDisruptionBudget))
+    for workload, pods in ground.pods.items():
+        if workload.kind in _LASTING and len(pods) > 1 and not any(map(selectors.of, pods)):
+            text = "no budget selects its pods, so drains may evict all of them at once"
+            yield of_workload("no-budget", workload, text, len(pods))
 
 
 # ---- pods --------------------------------------------------------------------------------------------------

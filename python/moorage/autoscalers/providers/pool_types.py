@@ -55,7 +55,7 @@ from .known_labels import (
     known_labels_of,
 )
 from .prices import SPOT_UNKNOWN, OwnPrices, overlaid, prices_by
-from .type_sources import AZURE, GCP, TypeSources, region_among
+from .type_sources import AZURE, GCP, REGION_OF, TypeSources, region_among
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
@@ -100,7 +100,8 @@ def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
 
 
 def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
-    """Yield what is wrong with the labels that a pool has or requires: unknown to its types, or misspelt."""
+    """Yield what is wrong with the labels that a pool has or requires: unknown to its types, misspelt, or of
+    fewer values than it asks for."""
     own = known_labels_of([pool])
     of_class = PROVIDERS.get(pool.spec.template.spec.node_class_ref.group, NOTHING)
     known = CORE | own
@@ -139,6 +140,28 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             why = f": {NOT_LAUNCHED}" if key in _AUTO_MODE_SIZES else ""
             about = f"NodePool {pool.name} asks for {text}"
             yield f"{about}, which no known type meets, so it makes no node here{why}"
+    yield from _too_few_values(pool, types, vocabulary)
+
+
+def _too_few_values(pool: NodePool, types: Sequence[InstanceType], vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield the labels of which the types that meet a pool have fewer values than its minValues."""
+    requirements = pool.spec.template.spec.requirements or ()
+    asked = [(each, each.min_values) for each in requirements if each.min_values is not None]
+    of_pool = vocabulary.of_terms(requirements)
+    left = [kind for kind in types if asked and of_pool.intersects(vocabulary.of_terms(kind.requirements))]
+    for requirement, least in asked if left else ():
+        key, allowed = requirement.key, vocabulary.of_terms([requirement])
+        of_types = {
+            value for kind in left for each in kind.requirements if each.key == key for value in each.values
+        }
+        values = [
+            value
+            for value in sorted(of_types)
+            if allowed.intersects(vocabulary.of_terms([NodeSelectorRequirement(key, "In", (value,))]))
+        ]
+        if len(values) < least:
+            about, number = f"NodePool {pool.name} asks for at least {least} values of {key}", len(values)
+            yield f"{about}, and the types that meet it have {number}: {examples(values, 6)}"
 
 
 # ---- what Karpenter believes of instance types, beside what their nodes have -------------------------------
@@ -429,7 +452,7 @@ def _of_catalogue(
     name: str,
     sources: TypeSources,
     pools: Sequence[NodePool],
-    nodes: Iterable[Node],
+    nodes: Sequence[Node],
     volume_zones: frozenset[str],
 ) -> tuple[ListedTypes, str]:
     """The types of a provider's catalogue in the region and the zones of its pools, and this region."""
@@ -438,7 +461,14 @@ def _of_catalogue(
     there = {each[key] for each in labels for key in (ZONE, REGION) if key in each}
     there |= volume_zones | asked_zones(pools)
     given = _named_for(name, sources)
-    region = region_among(name, given.region, there, pools[0].name)
+    of_others = {
+        region
+        for node in (() if there or given.region else nodes)  # the pools have none yet
+        for key in (ZONE, REGION)
+        if (region := REGION_OF[name](node.metadata.labels.get(key, "")))
+        and lister.types_of(region, lister.zones_of(region)).types
+    }
+    region = region_among(name, given.region, there or of_others, pools[0].name)
     every = lister.zones_of(region)
     zones = given.zones or [zone for zone in every if zone in there and not lister.takes_all_zones] or every
     types = _priced(name, region, tuple(zones), sources.prices)

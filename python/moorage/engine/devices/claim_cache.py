@@ -25,11 +25,6 @@ from .claim_requests import Features
 from .device_pools import DeviceId
 
 
-def _nowhere(claim: ResourceClaim) -> tuple[()]:
-    """No values of an index: nobody looks for the claims of a namespace."""
-    return ()
-
-
 class AllocationInFlight(NamedTuple):
     """An allocation from Reserve until it is written.
 
@@ -62,7 +57,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def __init__(self, informer: Informer[ResourceClaim] | None, counts_shares: bool) -> None:
         self._in_flight: dict[str, AllocationInFlight] = {}  # by UID of the claim
         self._observed = ObservedClaims(counts_shares)
-        super().__init__(informer, "ResourceClaim", "", _nowhere)
+        # Nobody looks for the claims of a namespace.
+        super().__init__(informer, "ResourceClaim", "", lambda claim: ())
 
     # ---- devices in use ------------------------------------------------------------------------------------
 

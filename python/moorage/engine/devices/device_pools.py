@@ -366,20 +366,17 @@ class DeviceSlices:
         for at, spec in enumerate(specs):
             if spec.node_name:  # as most slices have
                 self._named.setdefault(spec.node_name, []).append(at)
-            else:
-                self._note_places(at, self._published[at])
+                continue
+            for place in self._published[at].places:
+                if place.node_name:
+                    self._named.setdefault(place.node_name, []).append(at)
+                elif place.all_nodes:
+                    self._everywhere.append(at)
+                elif place.node_selector is not None:
+                    self._selected.setdefault(place.node_selector, []).append(at)
         needs_partitions = self.have_counters or bool(list(filter(_needs_partitions, specs)))
         # Whether slices with the name of a node are all that it can use, each by itself.
         self._are_plain = not (self._everywhere or self._selected or needs_partitions)
-
-    def _note_places(self, at: int, slice_: PublishedSlice) -> None:
-        for place in slice_.places:
-            if place.node_name:
-                self._named.setdefault(place.node_name, []).append(at)
-            elif place.all_nodes:
-                self._everywhere.append(at)
-            elif place.node_selector is not None:
-                self._selected.setdefault(place.node_selector, []).append(at)
 
     @lazy_attribute
     def _of_pool(self) -> dict[tuple[str, str], _SlicesOfPool]:

@@ -233,15 +233,7 @@ def indexed(
 
 def of_itself(hint: H) -> H:
     """Mark a plugin's method that is a queueing hint for updates of pods: Queue concerns that pod alone."""
-    return indexed(_no_keys, _no_event_keys)(hint)
-
-
-def _no_keys(plugin: object, pod: Pod) -> frozenset[Key]:
-    return frozenset()
-
-
-def _no_event_keys(plugin: object, old: Pod, new: Pod) -> tuple[Key, ...]:
-    return ()
+    return indexed(lambda plugin, pod: frozenset(), lambda plugin, old, new: ())(hint)
 
 
 def index_of(hint: Hint) -> HintIndex | None:

@@ -171,9 +171,9 @@ class SearchCalls:
     def _of_rows(self, plugin: RowPlugin) -> External:
         """What the plan calls for a plugin that is asked about a class of pods."""
         filters = partial(self._filter_rows, plugin) if isinstance(plugin, FilterPlugin) else None
-        scores = partial(self._score_rows, plugin) if isinstance(plugin, ScorePlugin) else None
-        follows = partial(self._follow, plugin) if type(plugin).follow is not RowPlugin.follow else None
         begin, examine = partial(self._begin, plugin), partial(self._examine_rows, plugin)
+        scores = (lambda rows: examine(rows)[1]) if isinstance(plugin, ScorePlugin) else None
+        follows = partial(self._follow, plugin) if type(plugin).follow is not RowPlugin.follow else None
         return PythonExternal(plugin.name, filters, scores, begin, follows, examine)
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
@@ -400,9 +400,6 @@ class SearchCalls:
         if isinstance(answer, Status):
             raise StatusError(error_status(f'running "{plugin.name}" filter plugin', answer, plugin.name))
         return answer
-
-    def _score_rows(self, plugin: RowPlugin, rows: Rows) -> Scores:
-        return self._examine_rows(plugin, rows)[1]
 
     def _examine_rows(
         self, plugin: RowPlugin, rows: Rows, known: Scores = NO_SCORES

@@ -176,11 +176,6 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
     return Status(Code.ERROR, plugin=plugin, err=err)
 
 
-def message_of(status: Status | None) -> str:
-    """Return the message of a status; "" for None."""
-    return "" if status is None else status.message()
-
-
 class NodeToStatus(Mapping[str, Status]):
     """Rejecting status by node, in list order, computed at the first access.
 

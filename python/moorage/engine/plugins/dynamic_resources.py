@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -573,7 +573,8 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
 
     def _unhelpful(self, text: str) -> fwk.Status:
         """The status of a PostFilter that frees no claim; since v1.37 it has no text."""
-        return _without_help(self.without_help(text))
+        text = self.without_help(text)
+        return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,) if text else (), STATE)
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -798,20 +799,14 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         return cast(ObjectClient, self.required_handle().client)
 
     def _writer(self) -> ClaimWriter:
-        return dra.claim_writer.ClaimWriter(self._client, self._allocation_time)
-
-    def _allocation_time(self) -> str | None:
-        return timestamp(int(self._now())) if self.devices.features.binding_conditions else None
+        has_time = self.devices.features.binding_conditions
+        return dra.claim_writer.ClaimWriter(
+            self._client, lambda: timestamp(int(self._now())) if has_time else None
+        )
 
 
 def _unschedulable(text: str) -> fwk.Status:
     return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,))
-
-
-@lru_cache
-def _without_help(text: str) -> fwk.Status:
-    """Return the status of a PostFilter that frees no claim; "" is no text."""
-    return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,) if text else (), STATE)
 
 
 def _read(state: fwk.CycleState) -> DeviceCycleState | None:

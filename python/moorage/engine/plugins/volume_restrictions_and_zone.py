@@ -181,13 +181,7 @@ class VolumeRestrictions(VolumeRestrictionsFacts):
         ]
         return frozenset((pod.namespace, named) for named in (*claim_names(pod), *disks))
 
-    def _keys_of_deleted(self, old: Pod, new: None) -> frozenset[Key]:
-        return self._keys(old)
-
-    def _keys_of_claim(self, old: None, new: PersistentVolumeClaim) -> tuple[Key, ...]:
-        return ((new.namespace, new.name),)
-
-    @indexed(_keys, _keys_of_deleted, by_class=False)
+    @indexed(_keys, lambda plugin, old, new: plugin._keys(old), by_class=False)
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Queue if a deleted pod of the namespace used a disk or a claim of the pod.
 
@@ -198,7 +192,7 @@ class VolumeRestrictions(VolumeRestrictionsFacts):
         pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
-    @indexed(_keys, _keys_of_claim, by_class=False)
+    @indexed(_keys, lambda plugin, old, new: ((new.namespace, new.name),), by_class=False)
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
         """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))

@@ -66,13 +66,6 @@ def highest_priority(victims: Victims) -> int:
     return priority_of(victims.pods[0])
 
 
-def sum_of_priorities(victims: Victims) -> int:
-    """Return the sum of the victims' priorities, each raised by 2**31 so that one more victim never lowers
-    it.
-    """
-    return sum(priority_of(pod) + 2**31 for pod in victims.pods)
-
-
 def earliest_start(victims: Victims) -> int:
     """Return the earliest start of the victims with the highest priority, in microseconds since 1970."""
     highest = max(map(priority_of, victims.pods))
@@ -82,7 +75,8 @@ def earliest_start(victims: Victims) -> int:
 CRITERIA: tuple[tuple[str, Callable[[Victims], float]], ...] = (
     ("pdb violations", lambda victims: victims.num_pdb_violations),
     ("highest priority", highest_priority),
-    ("sum of priorities", sum_of_priorities),
+    # Each is raised by 2**31, so that one more victim never lowers the sum.
+    ("sum of priorities", lambda victims: sum(priority_of(pod) + 2**31 for pod in victims.pods)),
     ("number of victims", lambda victims: len(victims.pods)),
     ("start time", lambda victims: -earliest_start(victims)),
 )

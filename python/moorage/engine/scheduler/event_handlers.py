@@ -247,12 +247,6 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
     return StateHandler(cache.lock, put, lambda namespace: namespaces.remove(namespace.name))
 
 
-def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Return a handler that records services and controllers, whose selectors default spread constraints
-    use."""
-    return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)
-
-
 # ---- event handlers ----------------------------------------------------------------------------------------
 
 STORAGE: tuple[type[Object], ...] = (
@@ -631,11 +625,9 @@ class PodHandler(SavedFields):
         """Move the queued pods of at most a pod's priority, as they may use the node that was reserved for
         it."""
         priority = pod.spec.priority or 0
-
-        def is_not_higher(other: Pod) -> bool:
-            return (other.spec.priority or 0) <= priority
-
-        self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(pod, None)], is_not_higher)
+        self.queue.move_all(
+            ASSIGNED_POD_DELETE, [Notice(pod, None)], lambda other: (other.spec.priority or 0) <= priority
+        )
 
     def repair(self) -> None:
         """Make the queue consistent after an exception, and add the waiting pods again that it has lost."""
@@ -674,8 +666,10 @@ def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
     if handle.feature_gates["DRAExtendedResource"]:
         handle.shared(ResourceClasses.of)  # before the queue learns of classes
-    for kind in WORKLOADS:
-        informers.informer(kind).add_event_handler(workload_handler(cache))
+    workloads = cache.state.workloads
+    for kind in WORKLOADS:  # services and controllers, whose selectors default spread constraints use
+        handlers = StateHandler[Any](cache.lock, workloads.set, workloads.remove)
+        informers.informer(kind).add_event_handler(handlers)
     for resource, actions in queue.hints.resources().items():
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)

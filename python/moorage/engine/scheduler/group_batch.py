@@ -375,7 +375,13 @@ class GroupTurn:
             placed = batch.place(at)  # groups that fit as a whole
             self._run.spend(began, batch.begin(placed) - batch.begin(at))
             if placed > at:
-                self._note_placed(infos, batch, at, placed)
+                context, pods = self._context, range(batch.begin(at), batch.begin(placed))
+                self._run.assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
+                context.queue.end_attempts(infos[pods.start : pods.stop])
+                since, writes = context.bindings.condition_time(context.handle), context.handle.writes
+                patch_groups(context.client, batch.groups_of(at, placed), since=since, writes=writes)
+                for scheduled in batch.scheduled[at:placed]:
+                    self._allow(scheduled)
                 at = placed
             else:
                 self._try(*units[at], batch.groups[at], batch.scheduled[at])
@@ -388,16 +394,6 @@ class GroupTurn:
             return infos
         leaves = self._context.groups.tree(unit).leaves
         return [infos[at] for at in in_order(leaves, pods_of(infos))]
-
-    def _note_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
-        """Record groups whose pods were all placed."""
-        context, pods = self._context, range(batch.begin(first), batch.begin(end))
-        self._run.assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        context.queue.end_attempts(infos[pods.start : pods.stop])
-        since, writes = context.bindings.condition_time(context.handle), context.handle.writes
-        patch_groups(context.client, batch.groups_of(first, end), since=since, writes=writes)
-        for scheduled in batch.scheduled[first:end]:
-            self._allow(scheduled)
 
     def _try(
         self,

@@ -367,7 +367,11 @@ def _parse(text: str) -> tuple[Any, list[str]]:
 
 def _decode(value: Any, text: str | None, default: _Kind, release: Release) -> tuple[Typed, _Kind, list[str]]:
     """Decode an object by its kind; missing parts of the kind are taken from `default`."""
-    kind = _with_defaults(_header(value), default)
+    try:  # only the names of these two fields are case-insensitive
+        header: Typed = decode_leniently(value, _HEADER)
+    except DecodeError as error:
+        raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
+    kind = _with_defaults(_Kind(*_group_version(header.api_version), header.kind), default)
     if not kind.kind or not kind.version:
         what = "apiVersion" if kind.kind else "Kind"
         raise DecodeError(f"Object '{what}' is missing in '{go_json(value) if text is None else text}'")
@@ -385,15 +389,6 @@ def _with_defaults(kind: _Kind, default: _Kind) -> _Kind:
     if not kind.version and kind.group in ("", default.group):
         return _Kind(default.group, default.version, name)
     return _Kind(kind.group, kind.version, name)
-
-
-def _header(value: Any) -> _Kind:
-    """Kind and apiVersion; only these two field names are case-insensitive."""
-    try:
-        header: Typed = decode_leniently(value, _HEADER)
-    except DecodeError as error:
-        raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
-    return _Kind(*_group_version(header.api_version), header.kind)
 
 
 def _group_version(text: str) -> tuple[str, str]:

@@ -200,7 +200,13 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
     lists = {point: _listed(point, sets[point], registry) for point in POINTS}
     for point in POINTS:
         lists[point] = _expanded(point, sets[point], lists[point], multi_point, registry)
-    _check_lists(profile.scheduler_name, lists)
+    where = f"for profile with scheduler name {quote(profile.scheduler_name or '')}"
+    if (sorters := len(lists["queueSort"])) != 1:
+        raise _BuildError(f"only one queue sort plugin required {where}, but got {sorters}")
+    if not lists["bind"]:
+        raise _BuildError(f"at least one bind plugin is needed {where}")
+    if len(lists["placementGenerate"]) > 1:
+        raise _BuildError(f"at most one placement generate plugin is allowed {where}")
     weights = {
         point: _weights(point, [*(sets[point].enabled or ()), *multi_point], registry, what)
         for point, what in _SCORED.items()
@@ -282,17 +288,6 @@ def _expanded(
             only.append(name)
     first = [name for name in listed if name in both]
     return [*first, *only, *(name for name in listed if name not in both)]
-
-
-def _check_lists(scheduler_name: str | None, lists: Mapping[str, Sequence[str]]) -> None:
-    profile = f"for profile with scheduler name {quote(scheduler_name or '')}"
-    sorters = len(lists["queueSort"])
-    if sorters != 1:
-        raise _BuildError(f"only one queue sort plugin required {profile}, but got {sorters}")
-    if not lists["bind"]:
-        raise _BuildError(f"at least one bind plugin is needed {profile}")
-    if len(lists["placementGenerate"]) > 1:
-        raise _BuildError(f"at most one placement generate plugin is allowed {profile}")
 
 
 def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, what: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.engine.framework.extension_points import PreFilterRun, StatusError, note_refused, permitted
 from moorage.engine.framework.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
 from moorage.engine.framework.run_plugins import Target
-from moorage.engine.framework.status import Code, CycleState, NodeToStatus, Status, as_status, message_of
+from moorage.engine.framework.status import Code, CycleState, NodeToStatus, Status, as_status
 from moorage.engine.framework.waiting_pods import Ended, PodInPreBind, StatusSteps, take_step
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.errors import CacheError, ExtenderError
@@ -163,15 +163,15 @@ def run_post_filter(
         return decision
     frees = any(plugin.may_free_claims(state) for plugin in engine.core_post_filters or ())
     if not (frees or pod.status.nominated_node_name) and engine.preemption_is_futile(decision.diagnosis):
-        failed = engine.post_filter_failure(state)
-        if failed is not None:
-            return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
         plugins, shape = engine.core_post_filters or (), decision.diagnosis.shape
+        # The state is missing that the PreFilter of a plugin would have written.
+        for failed in filter(None, (plugin.failure(state) for plugin in plugins)):
+            return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
         ends = any(plugin.futile_message(shape, decision.diagnosis.nodes, 0)[1] for plugin in plugins)
         diagnosis = replace(decision.diagnosis, futile_plugins=plugins)
         return replace(decision, diagnosis=diagnosis, nominating=NominatingInfo() if ends else None)
     result, status = engine.framework.run_post_filter_plugins(state, pod, statuses)
-    diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
+    diagnosis = replace(decision.diagnosis, post_filter="" if status is None else status.message())
     return replace(decision, diagnosis=diagnosis, nominating=result)
 
 

@@ -23,7 +23,6 @@ from moorage.engine.framework.interface import FilterPlugin, Plugin, PreFilterPl
 from moorage.engine.framework.plugin_registry import check_profiles, make_profiles
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Target, target_of
-from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.framework.waiting_pods import PodNominator
 from moorage.engine.plugins.registry import all_plugins, is_in_tree
 from moorage.engine.preemption.default_preemption import random_offset
@@ -178,12 +177,6 @@ class Engine(NodeSearch):
         return self.framework.sign_pod(pod) if self.signs else None
 
     # ---- why not -------------------------------------------------------------------------------------------
-
-    def post_filter_failure(self, state: CycleState) -> Status | None:
-        """Return the Error of the first PostFilter plugin that misses the state which its PreFilter would
-        have written; None without one."""
-        failures = (plugin.failure(state) for plugin in self.core_post_filters or ())
-        return next((status for status in failures if status is not None), None)
 
     @property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:

@@ -146,10 +146,10 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
 def _too_few_values(pool: NodePool, types: Sequence[InstanceType], vocabulary: Vocabulary) -> Iterator[str]:
     """Yield the labels of which the types that meet a pool have fewer values than its minValues."""
     requirements = pool.spec.template.spec.requirements or ()
-    asked = [(each, each.min_values) for each in requirements if each.min_values is not None]
+    minimums = [(each, each.min_values) for each in requirements if each.min_values is not None]
     of_pool = vocabulary.of_terms(requirements)
-    left = [kind for kind in types if asked and of_pool.intersects(vocabulary.of_terms(kind.requirements))]
-    for requirement, least in asked if left else ():
+    left = [kind for kind in types if minimums and of_pool.intersects(vocabulary.of_terms(kind.requirements))]
+    for requirement, least in minimums if left else ():
         key, allowed = requirement.key, vocabulary.of_terms([requirement])
         of_types = {
             value for kind in left for each in kind.requirements if each.key == key for value in each.values

@@ -33,6 +33,8 @@ from .paid_room import PaidRoom, PriceOf, price_fields, unknown_price
 POOL_LABELS = (*SHORT_LABELS["pool"], INSTANCE_TYPE)
 """Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""
 NAMES = {**SHORT_LABELS, "pool": POOL_LABELS}
+VERSION = "version"
+"""Names no label, but the version of the kubelet."""
 
 
 def grouped_rows(
@@ -43,7 +45,8 @@ def grouped_rows(
     Parameters
     ----------
     by : str
-        The key of a label; "zone", "region", "type" or "pool", if no node has a label of that name.
+        The key of a label; "zone", "region", "type", "pool" or "version", if no node has a label of that
+        name.
     more : iterable of str
         What a user may have meant beside labels.
 
@@ -65,6 +68,11 @@ def grouped_rows(
         groups = grouped((its[label], row) for row, its in zip(rows, labels, strict=True) if label in its)
         if groups:
             return label, groups
+    if by == VERSION:
+        nodes = [(node, row) for row in rows if (node := objects[row]) is not None]
+        versions = ((node.status.node_info.kubelet_version, row) for node, row in nodes)
+        if groups := grouped(each for each in versions if each[0]):
+            return by, groups
     raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}, more))
 
 
@@ -265,7 +273,9 @@ class NodeRooms:
         groups = {str(self.scheduler.table.row_name(row)): [row] for row in self.rows}
         if label:
             kept = set(self.rows)
-            every = grouped_rows(self.scheduler, label, (*NAMES, "namespace", "workload", "device"))[1]
+            every = grouped_rows(self.scheduler, label, (*NAMES, VERSION, "namespace", "workload", "device"))[
+                1
+            ]
             listed = [(name or EMPTY, every[name]) for name in sorted(every)]
             labelled = {row for its in every.values() for row in its}
             listed.append((NO_LABEL, [row for row in self.rows if row not in labelled]))

@@ -286,6 +286,9 @@ def write_cluster(context: SchedulerState, controllers: SleepingControllers | No
     store, turns = cast(ObjectStore, context.store), cluster.turns if controllers is not None else {}
     single = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
+    store.undated = frozenset(
+        [node.metadata.uid for node in cluster.nodes if not node.metadata.creation_timestamp]
+    )
     _tell(store, cluster)
     store.served_gates = context.handle.feature_gates
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))

@@ -100,6 +100,8 @@ class ObjectStore:
         What a scheduler over the store gives it; a store alone has none.
     metrics : sequence of Object
         What pods and nodes used when the cluster was read (`Cluster.metrics`).
+    undated : set of str
+        The UIDs of nodes of a cluster whose creation time is not known: they have that of its beginning.
     policies_not_asked : dict of str to str
         Admission policies of which the input does not tell enough, with what is lacking.
     denied : dict of str to str
@@ -125,6 +127,7 @@ class ObjectStore:
         self._changed = Changed(self._lock)
         self.server: Server | None = None
         self.metrics: Sequence[Object] = ()
+        self.undated = frozenset[str]()
         self.names: Names | None = None
         self.served_gates = DEFAULT_GATES
         self.policies_not_asked: dict[str, str] = {}
@@ -700,7 +703,7 @@ class ObjectStore:
             The clock of the copy; that of this store by default.
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
-        copy.metrics = self.metrics
+        copy.metrics, copy.undated = self.metrics, self.undated
         if self.server is not None:
             copy.server = self.server.copy_to(copy)
         copy.served_gates = self.served_gates

@@ -331,7 +331,9 @@ class NodeRooms:
         prices = price_fields([price for price, _ in known], len(rows))
         prices |= {"idle": rounded(sum(price.most * idle for price, idle in known))} if known else {}
         shares = {each: requested[each] / total for each, total in allocatable.items() if total}
-        times = (node.metadata.creation_timestamp for node in nodes)
+        undated = frozenset[str]() if self.scheduler.store is None else self.scheduler.store.undated
+        dated = (node for node in nodes if node.metadata.uid not in undated)
+        times = (node.metadata.creation_timestamp for node in dated)
         created = min((time for time in times if time and seconds(time) > 0), default=UNSET)
         statuses = {node_status(node) for node in nodes}
         versions = {node.status.node_info.kubelet_version for node in nodes}

@@ -128,7 +128,7 @@ Each line is one.
 
 ```changes pod.yaml
 spec.priority: high → spec.priority: expected integer, got string
-{metadata.name: null, 'spec.containers[1]': {name: d}} → Pod (document 1): metadata.name: required
+{metadata.name: null, 'spec.containers[1]': {name: d}} → Pod (document 1): metadata.name: Required value: name or generateName is required
 metadata.labels[a.b/c]: d → pods: p
 ```
 

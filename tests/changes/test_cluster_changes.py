@@ -149,7 +149,10 @@ def test_a_bound_pod_keeps_its_node_and_its_status() -> None:
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (make("Pod", "Q", {"containers": [{"name": "c"}]}), 'Pod Q: metadata.name: "Q" is not a DNS'),
+        (
+            make("Pod", "Q", {"containers": [{"name": "c"}]}),
+            'Pod Q: metadata.name: Invalid value: "Q"',
+        ),
         (
             pod("q", {"priorityClassName": "none"}),
             'pods "q" is forbidden: no PriorityClass with name none was found',
@@ -370,7 +373,7 @@ def test_a_drain_may_keep_pods_with_local_data() -> None:
         (lambda one: one.change.remove_nodes("pool in"), 'selector "pool in": '),
         (lambda one: one.change.taint("a", "k=v:NoSchedule", "other-"), 'taint "other" not found'),
         (lambda one: one.change.label("node/x/a", "k=v"), "a Node has no namespace"),
-        (lambda one: one.change.label("node/a", "k=!"), 'metadata.labels[k]: "!" is not a label value'),
+        (lambda one: one.change.label("node/a", "k=!"), 'metadata.labels: Invalid value: "!": a valid label'),
         (lambda one: one.change.delete("deploy/web", "deploy/nope"), 'there is no Deployment "default/nope"'),
         (lambda one: one.change.delete(selector="a=b"), "a selector or a namespace needs a kind"),
     ],

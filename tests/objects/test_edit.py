@@ -69,7 +69,7 @@ def test_structs_and_their_json_are_values() -> None:
         ("spec..x", 1, "is not a path: there is no name at character 5"),
         ("metadata.labels.x.io/app", 1, "there is no name at character 21; write labels[x.io/app]"),
         ("metadata.annotations.a.b", "x", 'has no field "b"; write annotations[a.b]'),
-        ("metadata.labels[app]", "!", 'metadata.labels[app]: "!" is not a label value'),
+        ("metadata.labels[app]", "!", 'metadata.labels: Invalid value: "!": a valid label'),
     ],
 )
 def test_bad_edits_name_the_field(path: str, value: Any, error: str) -> None:

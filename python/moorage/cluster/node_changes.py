@@ -31,8 +31,7 @@ from moorage.kube import (
 )
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import POD_COLLECTOR, RefusedError, eviction
-from moorage.kube.admission.validate_object import validate
-from moorage.kube.model.meta import labels
+from moorage.kube.admission.validate_object import check_labels, validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.storage import CSIStorageCapacity
@@ -407,7 +406,7 @@ def tainted(node: Node, changes: Sequence[str]) -> Node:
             with located(obj=f"taint {shorten(change, 80)}"):
                 if new.effect not in EFFECTS:
                     raise InputError(f'effect must be one of {", ".join(EFFECTS)}, not "{new.effect}"')
-                labels({new.key: new.value})
+                check_labels({new.key: new.value})
             same = [at for at, taint in enumerate(taints) if (taint.key, taint.effect) == (key, effect)]
             at = same[0] if same else len(taints)
             taints[at : at + 1] = [new]

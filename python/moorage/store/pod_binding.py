@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
 from moorage.kube import Node, Object, Pod
-from moorage.kube.model.meta import Condition, Resources, each, quantity
+from moorage.kube.model.meta import Condition, Resources, quantity
 from moorage.kube.model.pod import PodSpec, PodStatus
 
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
@@ -103,7 +103,7 @@ def _pod_scheduled(time: str | None) -> Condition:
 #
 # The quantities that schedulers read of pods and nodes.
 
-_each_quantity = each(lru_cache(maxsize=4096, typed=True)(quantity))  # of many objects, few differ
+_check = lru_cache(maxsize=4096, typed=True)(quantity)  # of many objects, few differ
 _readable = SpecMemo("persistent_volume_claim")
 Path: TypeAlias = tuple[str | int, ...]
 """The names of fields, and positions, that lead to a field."""
@@ -161,9 +161,10 @@ def _resources_in(status: PodStatus) -> Iterator[tuple[Path, Resources]]:
 
 
 def _read(path: Path, resources: Resources) -> None:
+    name = ""
     try:
-        if resources:
-            _each_quantity(resources)
+        for name in resources:
+            _check(resources[name])
     except InputError as error:  # the field is spelled only now: most quantities can be read
         steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-        raise error.located(path=steps[1:]) from None
+        raise error.located(path=f"{steps[1:]}[{name}]") from None

@@ -115,7 +115,7 @@ def test_any_object_that_scheduling_reads(tmp_path: Path) -> None:
         ("[1]", "bad.yaml: not one object"),
         ("a: 1\n---\nb: 2", "bad.yaml: not one object"),
         ("kind: Pod", "bad.yaml: kind: a Pod, not a Node"),
-        ("kind: Node", "bad.yaml: Node: metadata.name: required"),
+        ("kind: Node", "bad.yaml: Node: metadata.name: Required value: name or generateName is required"),
         ("kind: Node\nmetadata: {name: 3}", "bad.yaml: metadata.name: expected string, got integer"),
         (NODE.replace('"4"', "x"), "bad.yaml: Node: status.capacity[cpu]"),
         ("{{.gone}}", "bad.yaml:1: {{.gone}} has no value"),

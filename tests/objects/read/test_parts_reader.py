@@ -254,4 +254,7 @@ def test_lines_of_json_in_a_yaml_file(tmp_path: Path) -> None:
 
 def test_an_item_is_named_by_its_place_in_the_list(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(f'{{"kind": "List", "items": [{GOOD}, {{"kind": "Node"}}]}}')
-    assert refusal(tmp_path / "f.json") == "f.json: Node (items[1]): metadata.name: required"
+    assert (
+        refusal(tmp_path / "f.json")
+        == "f.json: Node (items[1]): metadata.name: Required value: name or generateName is required"
+    )

@@ -46,7 +46,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type; about half the fields of a struct stay as they are when absent."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        sized = any(isinstance(one, msgspec.Meta) for one in hint.__metadata__)
+        sized = any(isinstance(one, msgspec.Meta) and one.ge is not None for one in hint.__metadata__)
         return st.integers(-(2**31), 2**31 - 1) if sized else strategy(hint.__origin__)
     if origin is tuple:
         return st.lists(strategy(arguments[0]), max_size=2).map(tuple)

@@ -12,8 +12,6 @@ from tests.objects.refusal import refusal
 
 POD: Json = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 NODE: Json = {"kind": "Node", "metadata": {"name": "node"}}
-LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
-LONG = {letter: letter * 40 + "…" + letter * 20 for letter in "xk"}
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 
 
@@ -42,13 +40,13 @@ def named(count: int, value: Any) -> Json:
 TAINTS = [{"key": "k", "effect": "NoSchedule"}]
 FIRST = [{"name": f"s{at}", "deviceClassName": "gpu"} for at in range(9)]
 BAD = [
-    (POD | {"metadata": {"name": "a" * 254}}, "metadata.name: must not be longer than 253 characters"),
-    (labelled("a", "x" * 100_000), f'metadata.labels[a]: "{LONG["x"]}" is not a label value: {LABEL_VALUE}'),
-    (labelled("k" * 100_000, "v"), f'{"k" * 104}…{"k" * 59}]: "{LONG["k"]}" is not a label key'),
+    (POD | {"metadata": {"name": "a" * 254}}, "must be no more than 253 characters"),
+    (labelled("a", "x" * 100_000), 'xxx": must be no more than 63 bytes'),
+    (labelled("k" * 100_000, "v"), 'kkk": name part must be no more than 63 bytes'),
     (claim(firstAvailable=FIRST), "requests[0].firstAvailable: Too many: 9: must have at most 8 items"),
     (
         claim(exactly=REQUEST["exactly"] | {"selectors": [{"cel": {"expression": "a" * 20000}}]}),
-        "selectors[0].cel.expression: must have at most 10240 characters, not 20000",
+        "selectors[0].cel.expression: Too long: may not be more than 10240 bytes",
     ),
     (
         devices("ResourceClaim", {"devices": {"requests": [REQUEST] * 33}}),

@@ -17,10 +17,14 @@ POD: Json = {"containers": [{"name": "c", "image": "i"}]}
 LABELLED: Json = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 WORKLOAD: Json = {"selector": {"matchLabels": {"a": "b"}}, "template": LABELLED}
 RUN: Json = {"template": {"spec": POD | {"restartPolicy": "Never"}}}
+INDEXED: Json = RUN | {"completionMode": "Indexed", "completions": 3, "parallelism": 1}
 REQUEST: Json = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 REQUESTS = [REQUEST | {"name": f"r{at}"} for at in range(33)]
 OPAQUE: Json = {"driver": "d.example.com", "parameters": {}}
 POOL: Json = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+NFS: Json = {"server": "s", "path": "/"}
+CLAIM: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+TARGET: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 BASES: dict[str, Json] = {
     "v1/Pod": {"spec": POD},
     "apps/v1/Deployment": {"spec": WORKLOAD},
@@ -29,6 +33,15 @@ BASES: dict[str, Json] = {
     "batch/v1/Job": {"spec": RUN},
     "policy/v1/PodDisruptionBudget": {"spec": {"selector": {}}},
     "scheduling.k8s.io/v1/PriorityClass": {"value": 1},
+    "v1/Namespace": {},
+    "v1/ReplicationController": {"spec": {"template": LABELLED}},
+    "v1/PersistentVolume": {
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "nfs": NFS}
+    },
+    "v1/PersistentVolumeClaim": {"spec": CLAIM},
+    "v1/ResourceQuota": {"spec": {"hard": {"pods": "1"}}},
+    "v1/LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}},
+    "autoscaling/v2/HorizontalPodAutoscaler": {"spec": {"maxReplicas": 1, "scaleTargetRef": TARGET}},
     "storage.k8s.io/v1/StorageClass": {"provisioner": "p.example.com"},
     "resource.k8s.io/v1/ResourceClaim": {"spec": {"devices": {"requests": [REQUEST]}}},
     "resource.k8s.io/v1/ResourceSlice": {
@@ -78,6 +91,37 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("v1/Pod", "spec", {"containers": [POD["containers"][0] | PORTS]}),
     ("v1/Pod", "spec", {"containers": [POD["containers"][0]], "initContainers": [RUNS | PORTS]}),
     ("v1/Pod", "spec.overhead", {"gpu": "1"}),
+    ("v1/Pod", "spec.overhead", {"example.com/gpu": "500m"}),
+    ("v1/Pod", "metadata.name", "A_b"),
+    ("v1/Pod", "metadata.labels", {"a": "b c"}),
+    ("v1/Pod", "metadata.labels", {"a/b/c": "d"}),
+    ("v1/Pod", "metadata", {"namespace": "default"}),
+    ("v1/Pod", "spec.os", {"name": "plan9"}),
+    ("v1/Pod", "spec.os", {}),
+    ("v1/Pod", "spec.schedulingGroup", {}),
+    ("v1/Namespace", "metadata", {"name": "a.b"}),
+    ("v1/ReplicationController", "spec.selector", {"a": "c"}),
+    ("v1/ReplicationController", "spec", {"selector": {"a": "b"}}),
+    ("v1/PersistentVolume", "spec.accessModes", ["Often"]),
+    ("v1/PersistentVolumeClaim", "spec.accessModes", ["ReadWriteOncePod", "ReadWriteOnce"]),
+    ("v1/ResourceQuota", "spec.scopes", ["Other"]),
+    (
+        "v1/ResourceQuota",
+        "spec.scopeSelector",
+        {"matchExpressions": [{"scopeName": "Terminating", "operator": "In"}]},
+    ),
+    ("v1/LimitRange", "spec.limits", [{}]),
+    ("autoscaling/v2/HorizontalPodAutoscaler", "spec.scaleTargetRef.name", ""),
+    ("apps/v1/Deployment", "spec.template.metadata.labels", {"a": "b c"}),
+    ("apps/v1/Deployment", "spec.template.spec.preemptionPolicy", "Sometimes"),
+    ("apps/v1/StatefulSet", "spec.updateStrategy", {"rollingUpdate": {"maxUnavailable": "x"}}),
+    ("batch/v1/Job", "spec", INDEXED | {"successPolicy": {"rules": [{"succeededIndexes": "a"}]}}),
+    (
+        "batch/v1/Job",
+        "spec.podFailurePolicy",
+        {"rules": [{"action": "Ignore", "onPodConditions": [{"type": ""}]}]},
+    ),
+    ("resource.k8s.io/v1/ResourceSlice", "spec.pool.name", ""),
     ("apps/v1/Deployment", "spec.selector", {"matchLabels": {"a": "b c"}}),
     ("policy/v1/PodDisruptionBudget", "spec.selector", EQUALS),
     ("apps/v1/Deployment", "spec.replicas", -1),

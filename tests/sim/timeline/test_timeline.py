@@ -95,8 +95,14 @@ def test_a_timeline_becomes_a_table_and_events() -> None:
     ("add", "message"),
     [
         (lambda t: t.create(-1, POD), "time: must be a number of seconds of at least 0, not -1"),
-        (lambda t: t.create(1, POD, "A_b"), 'Pod default/A_b: metadata.name: "A_b" is not a DNS subdomain'),
-        (lambda t: t.create(1, Pod(spec=POD.spec)), "Pod: metadata.name: required"),
+        (
+            lambda t: t.create(1, POD, "A_b"),
+            'Pod default/A_b: metadata.name: Invalid value: "A_b"',
+        ),
+        (
+            lambda t: t.create(1, Pod(spec=POD.spec)),
+            "Pod: metadata.name: required",
+        ),
         (lambda t: t.delete(1, "a/b/c/d"), "is not a reference such as"),
         (lambda t: t.add_pods(POD, [1, 2], [1]), "lifetimes: must be as many as there are times"),
         (lambda t: t.add_pods(POD, [1, -2]), "times: must be numbers of seconds of at least 0"),

@@ -15,8 +15,9 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located, shorten
 from moorage.kube import NodeSelectorRequirement
+from moorage.kube.admission.validate_object import check_labels
 from moorage.kube.apiserver.decode import decode
-from moorage.kube.model.meta import labels, quantity
+from moorage.kube.model.meta import quantity
 from moorage.kube.read.files import read_text, source_name
 
 from .aws.ec2_answers import ec2_answers, refuse_other_formats
@@ -135,7 +136,7 @@ def _instance_type(value: Any) -> InstanceType:
         with located(path=f"resources.{resource}"):
             quantity(amount)
     with located(path="labels"):
-        labels(given.labels)
+        check_labels(given.labels)
         for key in (ZONE, CAPACITY_TYPE, RESERVATION):
             if key in given.labels:
                 raise InputError(f"{key} is a requirement of offerings, not a label of the type")

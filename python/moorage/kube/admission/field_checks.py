@@ -17,10 +17,11 @@ from moorage.errors import InputError
 from moorage.records import NamedTuple
 
 from ..apiserver.struct_tables import read_table
-from ..field_errors import Fault, Json, duplicate, invalid, parts, required, unsupported
-from ..model.meta import is_dns_label, is_subdomain
-from ..model.meta import quantity as quantity_rule
-from ..releases import ALWAYS, Condition, split_condition
+from ..field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported
+from ..model.meta import is_dns_label, is_subdomain, percent
+from ..model.meta import quantity as check_quantity
+from ..model.workload import MAX_PODS
+from ..releases import ADMISSION_PLUGINS, ALWAYS, Condition, split_condition
 
 Check = Callable[[Any], Iterable[str]]
 
@@ -71,6 +72,7 @@ _ENV_NAME = re.compile(r"[ -<>-~]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
 _LEADING_ZERO = re.compile(r"(^|\.)0[0-9]")
+_INDEXES = re.compile(r"(\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*)?")
 SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOTS = "must not contain '..'"
@@ -166,6 +168,49 @@ def port_errors(value: Any) -> list[str]:
     if _is_number(value):
         return [] if 0 < value < 65536 else [invalid(value, "must be between 1 and 65535, inclusive")]
     return port_name_errors(value) if isinstance(value, str) else []
+
+
+_PERCENT = re.compile("[0-9]+%")
+_NO_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+_LONGEST = len("2147483647%")
+
+
+def _share(most: str = "") -> Check:
+    """Return the check of a number of pods, or a share of them, of at most some percent."""
+    at_least = _least("0")
+
+    def check(value: Any) -> Iterable[str]:
+        if not isinstance(value, str):
+            return at_least(value)
+        if _PERCENT.fullmatch(value) is None:
+            return [invalid(value, _NO_PERCENT)]
+        digits = value.lstrip("0")
+        if most and (len(digits) > _LONGEST or percent(digits) > int(most)):
+            return [invalid(value, f"must not be greater than {most}%")]
+        return [invalid(value, "must be a 32-bit number")] if len(digits) > _LONGEST else []
+
+    return check
+
+
+def _alone(text: str) -> Check:
+    def check(value: Any) -> list[str]:
+        is_wrong = text in value and {*value} != {text}
+        return [forbidden(f"may not use {text} with other access modes")] if is_wrong else []
+
+    return check
+
+
+def _bytes(most: str) -> Check:
+    why = f"Too long: may not be more than {most} bytes"
+    return lambda value: [why] if isinstance(value, str) and len(value.encode()) > int(most) else []
+
+
+def _pool_name(value: Any) -> Iterator[str]:
+    for text in str(value).split("/"):
+        yield from _format("dns1123Subdomain", text)
 
 
 def _container_port(value: Any) -> list[str]:
@@ -264,7 +309,7 @@ def _amount(is_wrong: Callable[[Quantity], bool], why: str) -> Check:
 
 def _quantity(value: Any) -> Iterator[str]:
     try:
-        quantity_rule(value)
+        check_quantity(value)
     except InputError as error:
         yield error.message
 
@@ -301,6 +346,14 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "max": _most,
     "between": _between,
     "items": _items,
+    "quantity": lambda: _quantity,
+    "share": _share,
+    "alone": _alone,
+    "bytes": _bytes,
+    "poolName": lambda: _pool_name,
+    "pods": lambda: _between("0", str(MAX_PODS)),
+    "admissionPlugin": lambda: _one_of(*ADMISSION_PLUGINS),
+    "indexes": lambda: _matches(_INDEXES, "must be a list of indexes like 1,3-5"),
     "id": lambda: _between("0", str(_MOST)),
     "port": lambda: _container_port,
     "mode": lambda: _between("0", "511", "must be a number between 0 and 0777 (octal), both inclusive"),
@@ -311,7 +364,6 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "address": lambda: address_errors,
     "unpadded": lambda: _unpadded,
     "notNegative": _not_negative,
-    "quantity": lambda: _quantity,
     "positive": _positive,
     "without": _without,
     "envName": lambda: _matches(
@@ -357,7 +409,8 @@ def label_faults(labels: Any, field: str) -> Iterator[Fault]:
 def field_check(word: str, *arguments: str) -> FieldCheck:
     """Return a check of a field: by its name in `CHECKS`, or one of these.
 
-    ``each`` and a check is about the items of a list, ``labels`` about a map. ``unique`` is about a list, or
+    ``each`` and a check is about the items of a list, ``all``, too, but their errors are those of the list;
+    ``labels`` is about a map. ``unique`` is about a list, or
     about a field of its items; after a dot that is named in the path of an error.
     """
     if word == "labels":
@@ -369,6 +422,9 @@ def field_check(word: str, *arguments: str) -> FieldCheck:
         return lambda items, field: chain.from_iterable(
             of_item(item, f"{field}[{at}]") for at, item in enumerate(items)
         )
+    if word == "all":
+        of_any = field_check(*arguments)
+        return lambda items, field: chain.from_iterable(of_any(item, field) for item in items)
     check = check_of(word, *arguments)
     return lambda value, field: [Fault(field, text) for text in check(value)]
 

@@ -57,6 +57,7 @@ class _Plan(NamedTuple):
 def _plan(struct: str) -> _Plan:
     from .rules import (
         device_rules,
+        group_rules,
         job_rules,
         pod_rules,
         quota_rules,
@@ -66,20 +67,22 @@ def _plan(struct: str) -> _Plan:
     )
 
     of_pods = (pod_rules, scheduling_rules)
-    modules = (device_rules, validation_rules, workload_rules, job_rules, quota_rules, *of_pods)
+    modules = (device_rules, group_rules, validation_rules, workload_rules, job_rules, quota_rules, *of_pods)
     tables = [module.RULES for module in modules]
     if struct.startswith("admissionregistration."):
         from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions
 
         tables.append(OF_POLICIES)
     rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
-    inner = [_OF_RULES, *planned_parts(struct, _plan)]
+    inner = [_OF_RULES, *(each for each in planned_parts(struct, _plan) if each[0] not in _APART)]
     order = {name: at for at, name in enumerate(_ORDER.get(struct, ()))}
     inner.sort(key=lambda part: order.get(part[0], len(order) if part[0] else -1))
     return _Plan(tuple(field_rules().get(struct, ())), rules, tuple(inner))
 
 
 _OF_RULES = ("", "", "")
+_APART = ("metadata", "status")
+"""Fields whose structs are judged otherwise, or dropped from a manifest."""
 _OF_WORKLOAD = ("selector", "", "template")
 _ORDER = {
     **dict.fromkeys(("apps.v1.DeploymentSpec", "apps.v1.ReplicaSetSpec"), _OF_WORKLOAD),
@@ -128,7 +131,7 @@ def manifest_causes(
     list of Fault
         Fields and texts, each once. What cannot be decoded is alone, and has no field.
     """
-    if not (has_rules(kind, api_version) or kind == _DECODED):
+    if not has_rules(kind, api_version):
         return []
     value = msgspec.json.decode(text) if is_json(text) else text
     if not isinstance(value, dict):
@@ -138,14 +141,13 @@ def manifest_causes(
     struct = struct_of(kind, _version(kind, api_version))
     if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
         return [fault]
-    if not has_rules(kind, api_version):
-        return []
     value = as_checked(value, kind) | {"kind": kind}
     of_fields = [*_causes(value, (struct, ""), value, lambda when: when is ALWAYS or when.holds(gates))]
     if kind in _SELECTOR_FIRST and any(cause.text.endswith(NO_SELECTOR) for cause in of_fields):
         of_fields = [cause for cause in of_fields if not cause.field.startswith("spec.template.")]
     of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind, gates)
     causes = [*dict.fromkeys([*of_metadata, *of_fields, *_unmounted(value, of_fields)])]
+    causes = [cause for cause in causes if (kind, cause.field) != _OF_ADMISSION]
     surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
     return [cause for cause in causes if not (surplus and cause.field.startswith(surplus))]
 
@@ -192,8 +194,8 @@ def _unmounted(value: Json, causes: list[Fault]) -> Iterator[Fault]:
                         yield Fault(f"{path}.{listed}[{at}].{mounts}[{index}].name", not_found(name))
 
 
-_DECODED = "Node"
-"""The kind without rules whose values have to be readable all the same: its amounts count."""
+_OF_ADMISSION = "Pod", "spec.preemptionPolicy"
+"""What a plugin refuses first, in its own words."""
 _SELECTOR_FIRST = ("Deployment", "ReplicaSet")
 """Kinds whose template is not looked at if their selector is wrong."""
 MORE_VOLUMES = "may not specify more than 1 volume type"
@@ -205,7 +207,10 @@ def _shown(source: str) -> str:
     return source.replace("gcePersistentDisk", "persistentDisk")
 
 
-_VALUES = ("spec", "template", "jobTemplate", "pool", "metric", "target", "podAffinityTerm")
+_VALUES = (
+    *("spec", "template", "jobTemplate", "pool", "metric", "target", "podAffinityTerm"),
+    *("scaleTargetRef", "describedObject"),
+)
 """Fields that are no pointers: one that is absent is as if it were empty."""
 
 

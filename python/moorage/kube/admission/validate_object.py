@@ -1,14 +1,16 @@
-"""Validates objects: names, the rules in the annotations of fields, and those between parts of pods."""
+"""Validates objects: names, the rules of their fields, and those between parts of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from msgspec import to_builtins
+from msgspec import Meta, to_builtins
 from msgspec.json import encode
 from msgspec.structs import replace
 
@@ -16,7 +18,7 @@ from moorage._core.base.fields import FieldRules, SpecRule
 from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, located, shorten
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode
 from ..apiserver.struct_tables import held_structs
@@ -34,23 +36,30 @@ from ..field_errors import (
     unsupported,
 )
 from ..model.meta import (
-    DNS_LABEL,
-    MAX_DNS_LABEL,
-    MAX_SUBDOMAIN,
-    SUBDOMAIN,
     Object,
     QuantityLike,
-    Rule,
     Struct,
     in_thousandths,
     is_dns_label,
     is_native,
+    is_subdomain,
     thousandths,
+)
+from ..model.meta import (
+    quantity as check_quantity,
 )
 from ..model.pod import Pod, PodSpec, ResourceRequirements
 from ..model.workload import MIN_PARALLELISM, CustomObject, is_of_kueue
-from ..releases import ALWAYS
-from .field_checks import FieldRule, conditional, field_rules, first_fault, quantity
+from ..releases import ALWAYS, DEFAULT_GATES
+from .field_checks import (
+    FieldRule,
+    conditional,
+    field_rules,
+    first_fault,
+    format_causes,
+    label_faults,
+    quantity,
+)
 from .field_checks import Rule as StructRule
 
 # ---- gated operators ---------------------------------------------------------------------------------------
@@ -200,6 +209,11 @@ def name_faults(spec: Json, path: str) -> Iterator[Fault]:
         if (name := container.get("name")) and name in seen:
             yield Fault(f"{path}.initContainers[{at}].name", duplicate(name))
         seen.add(name)
+    yield from claim_faults(spec, path)
+
+
+def claim_faults(spec: Json, path: str) -> Iterator[Fault]:
+    """Yield the claims of a pod or group that name both a claim and a template, or neither."""
     for at, claim in enumerate(parts(spec, "resourceClaims")):
         given = [claim.get(name) is not None for name in ("resourceClaimName", "resourceClaimTemplateName")]
         if sum(given) != 1:
@@ -265,9 +279,7 @@ def pod_level_faults(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
     """Yield what is wrong with requests and limits of a whole pod, against those of its containers, with its
     overhead, and with ports of the host."""
     yield from _host_port_faults(spec, path)
-    for name in part(spec, "overhead"):
-        for text in name_errors(name, "container")[-1:]:
-            yield Fault(f"{path}.overhead.limits[{name}]", invalid(name, text))  # as the API server writes it
+    yield from resource_faults({"limits": part(spec, "overhead")}, f"{path}.overhead", is_pod=False)
     resources, field = part(spec, "resources"), f"{path}.resources"
     if not resources:
         return
@@ -342,7 +354,8 @@ def _with_requests(resources: ResourceRequirements) -> ResourceRequirements:
 
 # ---- validate object ---------------------------------------------------------------------------------------
 
-_is_namespace = lru_cache(1024)(is_dns_label)
+Rule = Callable[[Any], None]
+"""Raises an InputError about a value."""
 _NOTHING = object()
 
 
@@ -366,7 +379,7 @@ def validate(obj: Object) -> None:
         return
     try:
         _check_names(obj)
-        _check(struct_of(obj.kind, obj.api_version) or type(obj).__name__, obj)
+        _check(_name_of(type(obj)), obj)
     except InputError as error:
         named = obj.full_name.strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
@@ -399,20 +412,30 @@ def check_as_kueue(obj: Object) -> None:
 
 def _check_names(obj: Object) -> None:
     meta = obj.metadata
-    name = meta.name or meta.generate_name.rstrip("-.")
-    field = "metadata.name" if meta.name else "metadata.generateName"
-    namespace_kind = obj.kind == "Namespace"
-    if not name:
-        raise InputError("required", path="metadata.name")
-    limit, pattern = (MAX_DNS_LABEL, DNS_LABEL) if namespace_kind else (MAX_SUBDOMAIN, SUBDOMAIN)
-    if len(name) > limit:
-        raise InputError(f"must not be longer than {limit} characters", path=field)
-    if pattern.fullmatch(name) is None:
-        what = "label" if namespace_kind else "subdomain"
-        raise InputError(f'"{name}" is not a DNS {what}', path=field)
-    namespace = "" if obj.kind in CLUSTER_SCOPED else meta.namespace
-    if namespace and not _is_namespace(namespace):
-        raise InputError(f'"{namespace}" is not a DNS label', path="metadata.namespace")
+    is_right = is_dns_label if obj.kind == "Namespace" else is_subdomain
+    if not is_right(meta.name or meta.generate_name.rstrip("-.")):
+        module = import_module(".rules.validation_rules", __package__)  # nearly all names are right
+        given = {"name": meta.name, "generateName": meta.generate_name}
+        _refuse(module.name_causes(given, obj.kind, DEFAULT_GATES))
+    if meta.namespace and obj.kind not in CLUSTER_SCOPED:
+        _refuse(format_causes("dns1123Label", meta.namespace, "metadata.namespace"))
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raise an InputError if a key or a value is not valid for labels."""
+    _refuse(label_faults(labels, ""))
+
+
+def _refuse(faults: Iterable[Fault]) -> None:
+    for field, text in faults:
+        raise InputError(text, path=field.lstrip("."))
+
+
+@cache
+def _name_of(struct: type[Object]) -> str:
+    """What Kubernetes calls the struct of a kind, in the version that is read."""
+    name = struct_of(struct.__name__, struct().api_version)
+    return struct.__name__ if not name or "/" in name else name
 
 
 def _check(name: str, value: object) -> None:
@@ -421,8 +444,6 @@ def _check(name: str, value: object) -> None:
         _rules(type(value), name).check(value)
         if name in _BETWEEN and not isinstance(value, PodSpec):
             _check_between(name, value)
-        if type(value).check is not Struct.check:
-            value.check()
     elif value and isinstance(value, tuple | dict):
         for at, item in value.items() if isinstance(value, dict) else enumerate(value):
             try:
@@ -440,11 +461,13 @@ _BETWEEN = {
             "DaemonSetSpec DaemonSetUpdateStrategy DeploymentSpec DeploymentStrategy ReplicaSetSpec "
             "StatefulSetSpec StatefulSetUpdateStrategy",
         ),
-        ("batch.v1", "job_rules", "JobSpec"),
+        ("batch.v1", "job_rules", "JobSpec SuccessPolicyRule"),
+        ("core.v1", "quota_rules", "LimitRangeSpec ResourceQuotaSpec"),
+        ("core.v1", "workload_rules", "ReplicationControllerSpec"),
         (
             "core.v1",
             "scheduling_rules",
-            "NodeSelectorTerm PodAffinityTerm PodSpec Taint Toleration TopologySpreadConstraint",
+            "NodeSelectorTerm PodAffinityTerm PodOS PodSpec Taint Toleration TopologySpreadConstraint",
         ),
         ("meta.v1", "scheduling_rules", "LabelSelector LabelSelectorRequirement"),
         ("policy.v1", "workload_rules", "PodDisruptionBudgetSpec"),
@@ -457,7 +480,15 @@ _BETWEEN = {
         ("scheduling.v1", "workload_rules", "PriorityClass"),
     )
     for struct in structs.split()
-}
+} | dict.fromkeys(
+    (
+        *("scheduling.v1beta1.PodGroup", "scheduling.v1beta1.PodGroupSchedulingPolicy"),
+        *("scheduling.v1beta1.PodGroupSpec", "scheduling.v1beta1.DisruptionMode"),
+        *("scheduling.v1alpha3.CompositePodGroup", "scheduling.v1alpha3.CompositePodGroupSchedulingPolicy"),
+        *("scheduling.v1alpha3.CompositeDisruptionMode", "LeaderWorkerSetSpec"),
+    ),
+    "group_rules",
+)
 """By struct, the module with the rules between fields that objects follow, too."""
 
 
@@ -467,9 +498,7 @@ def _check_between(name: str, value: Struct) -> None:
     template: Any = getattr(value, "template", None)
     of_labels = {} if template is None else {"template": replace(template, spec=PodSpec())}
     view = to_builtins(replace(value, **of_labels))
-    for rule in _rules_between(name):
-        for fault in rule(view, "", {}):
-            raise InputError(fault.text, path=fault.field.lstrip("."))
+    _refuse(chain.from_iterable(rule(view, "", {}) for rule in _rules_between(name)))
 
 
 @cache
@@ -505,8 +534,7 @@ def _check_pod_spec(spec: PodSpec) -> None:
     faults = pod_spec_faults(view, "")
     if spec.topology_spread_constraints:  # most pods need no more modules
         faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_POD_SPEC)])
-    for fault in faults:
-        raise InputError(fault.text, path=fault.field.lstrip("."))
+    _refuse(faults)
 
 
 @cache
@@ -523,16 +551,18 @@ def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], 
         if not row.is_of_new:
             table.setdefault(row.name, []).append(row)
     for field, held, names in held_structs(struct, name):
-        rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
+        rules = [*_rules_of_type(field.type)]
         absent = getattr(default, field.name)
         if listed := table.get(field.encode_name):
             rules.append(partial(_check_field, listed, absent))
         is_always_there = isinstance(absent, Struct) and field.type is type(absent)
         if field.type is PodSpec:
             rules.append(_check_pod_spec)
-        elif is_always_there and not rules and not _has_rules_between(type(absent), names[0]):
+        elif is_always_there and not rules and names[0] not in _BETWEEN:
             for path, encoded, omitted, rule in _listed_rules(type(absent), names[0]):
-                yield [field.name, *path], f"{field.encode_name}.{encoded}", omitted, rule
+                if (name, encoded) != ("core.v1.PodTemplateSpec", "labels"):  # of these a server says no more
+                    encoded = f"{field.encode_name}.{encoded}"
+                yield [field.name, *path], encoded, omitted, rule
         elif any(map(_has_rules, held, names)):
             rules.append(partial(_check, names[0]))
         for rule in rules:
@@ -542,11 +572,43 @@ def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], 
 
 
 def _has_rules(struct: type[Struct], name: str) -> bool:
-    return _has_rules_between(struct, name) or len(_rules(struct, name)) > 0
+    return name in _BETWEEN or len(_rules(struct, name)) > 0
 
 
-def _has_rules_between(struct: type[Struct], name: str) -> bool:
-    return struct.check is not Struct.check or name in _BETWEEN
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+
+
+def _check_time(text: str | None) -> None:
+    if text is None:
+        return
+    try:
+        if _TIMESTAMP.fullmatch(text) is None:
+            raise ValueError
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f'"{text}" is not a timestamp like 2006-01-02T15:04:05Z') from None
+
+
+def _check_amounts(amounts: Mapping[str, QuantityLike]) -> None:
+    for name, amount in amounts.items():
+        with located(path=f"[{name}]"):
+            check_quantity(amount)
+
+
+_OF_TYPES: dict[str, Rule] = {
+    "quantity": check_quantity,
+    "resources": _check_amounts,
+    "time": _check_time,
+}
+
+
+def _rules_of_type(type_: Any) -> Iterator[Rule]:
+    """Yield what the type of a field says of its values: amounts and times."""
+    if get_origin(type_) is Annotated:
+        titles = [item.title for item in type_.__metadata__ if isinstance(item, Meta)]
+        yield from (_OF_TYPES[title] for title in titles if title)
+    elif get_origin(type_) is not tuple:
+        yield from chain.from_iterable(map(_rules_of_type, get_args(type_)))
 
 
 def _check_field(rules: list[FieldRule], absent: object, value: Any) -> None:

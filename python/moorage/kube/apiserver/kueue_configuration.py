@@ -7,14 +7,13 @@ from typing import Any
 from moorage.errors import InputError, located
 from moorage.records import NamedTuple
 
+from ..field_errors import unsupported
 from ..model.autoscaling import KUEUE_KEY, ConfigMap
-from ..model.meta import LabelSelector, Resources, Struct, one_of
+from ..model.meta import LabelSelector, Resources, Struct
 from ..read.documents import read_first
 from .decode import decode
 
-_STRATEGY = one_of("LessThanOrEqualToFinalShare", "LessThanInitialShare", required=True)
-_TIMESTAMP = one_of("Eviction", "Creation")
-_RETAINING = one_of("Retain", "Replace", required=True)
+_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
 class KueueFairSharing(Struct, frozen=True):
@@ -94,12 +93,16 @@ def read_kueue_configuration(source: ConfigMap) -> ReadConfiguration:
         fields = decode(value, KueueConfiguration)
         if fields.fair_sharing is not None:
             for at, strategy in enumerate(fields.fair_sharing.preemption_strategies):
-                with located(path=f"fairSharing.preemptionStrategies[{at}]"):
-                    _STRATEGY(strategy)
+                _refuse_other(strategy, f"fairSharing.preemptionStrategies[{at}]", _STRATEGIES)
         if fields.wait_for_pods_ready is not None:
-            with located(path="waitForPodsReady.requeuingStrategy.timestamp"):
-                _TIMESTAMP(fields.wait_for_pods_ready.requeuing_strategy.timestamp)
+            given, path = fields.wait_for_pods_ready.requeuing_strategy.timestamp, "waitForPodsReady"
+            _refuse_other(given, f"{path}.requeuingStrategy.timestamp", ("Eviction", "Creation", ""))
         for at, each in enumerate(fields.resources.transformations):
-            with located(path=f"resources.transformations[{at}].strategy"):
-                _RETAINING(each.strategy)
+            path = f"resources.transformations[{at}].strategy"
+            _refuse_other(each.strategy, path, ("Retain", "Replace"))
         return ReadConfiguration(fields, value)
+
+
+def _refuse_other(value: str, path: str, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise InputError(unsupported(value, filter(None, values)), path=path)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec import field
 
-from .meta import Condition, Int32, Object, Resources, Struct, between, labels, one_of, required
+from .meta import Condition, Int32, Object, Resources, Struct
 from .node import Taint
-from .workload import MAX_PODS, WorkloadStatus
-
-_Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
+from .workload import WorkloadStatus
 
 
 class CrossVersionObjectReference(Struct, frozen=True):
     """A workload of the namespace."""
 
     api_version: str = ""
-    kind: Annotated[str, required] = ""
-    name: Annotated[str, required] = ""
+    kind: str = ""
+    name: str = ""
 
 
 class MetricTarget(Struct, frozen=True):
@@ -66,16 +64,16 @@ class ScaleTarget(Struct, frozen=True):
 
     api_version: str = ""
     kind: str = ""
-    name: Annotated[str, required] = ""
+    name: str = ""
 
 
 class ScaledObjectSpec(Struct, frozen=True):
     """Spec of a ScaledObject; None is 0 at least and 100 at most, and idle is as at least."""
 
     scale_target_ref: ScaleTarget = ScaleTarget()
-    idle_replica_count: _Bound = None
-    min_replica_count: _Bound = None
-    max_replica_count: _Bound = None
+    idle_replica_count: Int32 | None = None
+    min_replica_count: Int32 | None = None
+    max_replica_count: Int32 | None = None
 
 
 class ScaledObject(Object, frozen=True):
@@ -90,11 +88,11 @@ class ContainerResourcePolicy(Struct, frozen=True):
     """What an autoscaler may do to a container, or to ``*``, all that have no policy of their own."""
 
     container_name: str = ""
-    mode: Annotated[str, one_of("Auto", "Off")] = ""
+    mode: str = ""
     min_allowed: Resources = {}
     max_allowed: Resources = {}
     controlled_resources: tuple[str, ...] | None = None
-    controlled_values: Annotated[str, one_of("RequestsAndLimits", "RequestsOnly")] = ""
+    controlled_values: str = ""
 
 
 class PodResourcePolicy(Struct, frozen=True):
@@ -266,7 +264,7 @@ class NodeClaim(Object, frozen=True):
 class NodeClaimTemplateMeta(Struct, frozen=True):
     """Metadata of the nodes of a pool."""
 
-    labels: Annotated[dict[str, str], labels] = {}
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
@@ -374,15 +372,15 @@ class NodeOverlay(Object, frozen=True):
 class LocalObjectRef(Struct, frozen=True):
     """A PodTemplate of the namespace."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
 
 
 class ScalableRef(Struct, frozen=True):
     """A workload of the namespace; without a group it is of apps."""
 
     api_group: str = ""
-    kind: Annotated[str, required] = ""
-    name: Annotated[str, required] = ""
+    kind: str = ""
+    name: str = ""
 
 
 class CapacityBufferSpec(Struct, frozen=True):
@@ -390,8 +388,8 @@ class CapacityBufferSpec(Struct, frozen=True):
 
     pod_template_ref: LocalObjectRef | None = None
     scalable_ref: ScalableRef | None = None
-    replicas: _Bound = None
-    percentage: _Bound = None
+    replicas: Int32 | None = None
+    percentage: Int32 | None = None
     limits: Resources = {}
 
 

@@ -3,9 +3,7 @@ v1beta1."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from .meta import Condition, Int32, LabelSelector, Object, QuantityLike, Resources, Struct, quantity
+from .meta import Condition, Int32, LabelSelector, Object, QuantityLike, Resources, Struct
 from .node import Taint
 from .pod import Toleration
 from .workload import KUEUE, PodTemplateSpec
@@ -25,9 +23,9 @@ class QueueResourceQuota(Struct, frozen=True):
     """The quota of a resource in a flavor."""
 
     name: str = ""
-    nominal_quota: Annotated[QuantityLike, quantity] = 0
-    borrowing_limit: Annotated[QuantityLike | None, quantity] = None
-    lending_limit: Annotated[QuantityLike | None, quantity] = None
+    nominal_quota: QuantityLike = 0
+    borrowing_limit: QuantityLike | None = None
+    lending_limit: QuantityLike | None = None
 
 
 class FlavorQuotas(Struct, frozen=True):
@@ -47,7 +45,7 @@ class ResourceGroup(Struct, frozen=True):
 class FairSharing(Struct, frozen=True):
     """The weight of a queue or cohort."""
 
-    weight: Annotated[QuantityLike | None, quantity] = None
+    weight: QuantityLike | None = None
 
 
 class CohortSpec(Struct, frozen=True):

@@ -1,62 +1,25 @@
-"""What all objects share: rules of fields, the base class of structs, metadata, selectors and conditions."""
+"""What all objects share: types of values, the base class of structs, metadata, selectors and conditions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from functools import cache, lru_cache
-from typing import Annotated, Any, TypeVar
+from functools import cache
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import field
 
 from moorage._core.base.quantity import Quantity, parse, parse_value
-from moorage._core.base.selectors import requirement_error
 from moorage._core.base.shared_parts import PartMemo
-from moorage.errors import AMOUNTS, InputError, shorten
+from moorage.errors import AMOUNTS, InputError
 
-from ..field_errors import invalid
+# ---- texts and numbers -------------------------------------------------------------------------------------
 
-# ---- field rules -------------------------------------------------------------------------------------------
-#
-# Validation rules of fields.
-#
-# A field names its rules in its annotation, for example ``Annotated[str, one_of("TCP", "UDP")]``. A rule is a
-# function of the value that raises InputError.
-
-_EXCERPT = 80
-_LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
 _MOST_DIGITS = len(str(2**63))
-_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
 DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 MAX_DNS_LABEL = 63
 SUBDOMAIN = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
 MAX_SUBDOMAIN = 253
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
-
-Rule = Callable[[Any], None]
-
-
-def refuse(error: str | None) -> None:
-    """Raise an InputError, unless the message is None.
-
-    Raises
-    ------
-    InputError
-        The message is not None.
-    """
-    if error is not None:
-        raise InputError(error)
-
-
-def required(value: object) -> None:
-    """Rule: the value is not empty."""
-    if not value:
-        raise InputError("required")
 
 
 def is_dns_label(text: str) -> bool:
@@ -69,71 +32,8 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= MAX_SUBDOMAIN and SUBDOMAIN.fullmatch(text) is not None
 
 
-def dns_label(text: str) -> None:
-    """Rule: the value is a DNS label."""
-    required(text)
-    if not is_dns_label(text):
-        raise InputError(f'"{shorten(text)}" is not a DNS label')
-
-
-def one_of(*allowed: str, required: bool = False) -> Rule:
-    """Return the rule that the value is one of some strings.
-
-    Parameters
-    ----------
-    *allowed : str
-        The allowed values.
-    required : bool
-        Whether empty values and None are refused.
-    """
-
-    def rule(value: str | None) -> None:
-        if value not in allowed and (value or required):
-            raise InputError(f'must be one of {", ".join(allowed)}, not "{value or ""}"')
-
-    return rule
-
-
-def between(low: int, high: int | None = None) -> Rule:
-    """Return the rule that the value is a number in a range, or None, with the API server's messages.
-
-    Parameters
-    ----------
-    high : int, optional
-        Upper bound; by default there is none.
-    """
-
-    def rule(value: int | None) -> None:
-        if value is None or (value >= low and (high is None or value <= high)):
-            return
-        is_short = high is None or (low == 0 and value < low)
-        bounds = f"greater than or equal to {low}" if is_short else f"between {low} and {high}, inclusive"
-        raise InputError(f"Invalid value: {value}: must be {bounds}")
-
-    return rule
-
-
-def each(rule: Rule) -> Rule:
-    """Return the rule that all items of a list, or all values of a map, follow a rule.
-
-    Parameters
-    ----------
-    rule : Rule
-        The rule for one item.
-    """
-
-    def of_all(items: tuple[Any, ...] | dict[str, Any] | None) -> None:
-        for at, item in items.items() if isinstance(items, dict) else enumerate(items or ()):
-            try:
-                rule(item)
-            except InputError as error:
-                raise error.located(path=f"[{at}]") from None
-
-    return of_all
-
-
 def quantity(raw: str | int | float | None) -> None:
-    """Rule: the value is a quantity that is not negative, or None."""
+    """Raise an InputError unless the value is a quantity that is not negative, or None."""
     if raw is None:
         return
     if isinstance(raw, int) and not -(1 << 63) <= raw < 1 << 63:
@@ -187,66 +87,6 @@ def percent(text: str) -> int:
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 
-def int_or_percent_error(value: Any, limited: bool = True) -> str | None:
-    """Say in the API server's words why a value is neither a number that is not negative nor a percentage.
-
-    Parameters
-    ----------
-    limited : bool
-        Whether a percentage is at most 100%.
-    """
-    if isinstance(value, int) and value < 0:
-        return invalid(value, "must be greater than or equal to 0")
-    if not isinstance(value, str):
-        return None
-    if re.fullmatch("[0-9]+%", value) is None:
-        return invalid(value, _PERCENT)
-    digits = len(value.lstrip("0"))
-    if limited and (digits > len("100%") or percent(value) > 100):
-        return invalid(value, "must not be greater than 100%")
-    return invalid(value, "must be a 32-bit number") if digits > len("2147483647%") else None
-
-
-def int_or_percent(value: int | str | None) -> None:
-    """Rule: the value is a number, a percentage, which may exceed 100%, or None."""
-    refuse(int_or_percent_error(value, limited=False))
-
-
-def labels(value: Mapping[str, str] | None) -> None:
-    """Rule: keys and values are valid for labels, or the value is None."""
-    for key, text in (value or {}).items():
-        error = _label_error(key, text)
-        if error is not None:
-            raise InputError(error, path=f"[{key}]")
-
-
-def topology_key(key: str) -> None:
-    """Rule: the value is a valid label key."""
-    required(key)
-    refuse(_label_error(key, ""))
-
-
-@lru_cache(maxsize=65536)
-def _label_error(key: str, value: str) -> str | None:
-    if requirement_error(key, "In", (value,), node=False) is None:
-        return None
-    if requirement_error(key, "Exists", (), node=False) is not None:
-        return f'"{shorten(key, _EXCERPT)}" is not a label key'
-    return f'"{shorten(value, _EXCERPT)}" is not a label value: {_LABEL_VALUE}'
-
-
-def timestamp(text: str | None) -> None:
-    """Rule: the value is a time in the format of RFC 3339, or None."""
-    if text is None:
-        return
-    try:
-        if _TIMESTAMP.fullmatch(text) is None:
-            raise ValueError
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f'"{text}" is not a timestamp like 2006-01-02T15:04:05Z') from None
-
-
 # ---- objects -----------------------------------------------------------------------------------------------
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -256,10 +96,13 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation in which kubectl apply keeps the manifest."""
 
-QuantityLike = str | int | float
+Time = Annotated[str, msgspec.Meta(title="time")]
+"""A time in the format of RFC 3339."""
+
+QuantityLike = Annotated[str | int | float, msgspec.Meta(title="quantity")]
 """A quantity as written in a manifest; `moorage.kube.Quantity` parses it."""
 
-Resources = Annotated[dict[str, QuantityLike], each(quantity)]
+Resources = Annotated[dict[str, QuantityLike], msgspec.Meta(title="resources")]
 """Quantity by resource, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
 
@@ -314,15 +157,6 @@ class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     that they cannot form cycles and need no garbage collection.
     """
 
-    def check(self) -> None:
-        """Check the fields against each other, after each field has followed its own rules.
-
-        Raises
-        ------
-        InputError
-            Two fields contradict each other; the message starts with the path from this struct.
-        """
-
 
 class OwnerReference(Struct, frozen=True):
     """A reference to the owner of an object (meta/v1)."""
@@ -350,10 +184,10 @@ class ObjectMeta(Struct, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    creation_timestamp: Annotated[str | None, timestamp] = None
-    deletion_timestamp: Annotated[str | None, timestamp] = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     deletion_grace_period_seconds: Int64 | None = None
-    labels: Annotated[dict[str, str], labels] = {}
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field
-
-from moorage.errors import InputError
 
 from .meta import (
     Condition,
@@ -17,30 +15,13 @@ from .meta import (
     ObjectMeta,
     Resources,
     Struct,
-    each,
-    one_of,
-    required,
-    timestamp,
+    Time,
 )
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_ONE_POD = "ReadWriteOncePod"
-
-
-def _check_access_modes(modes: tuple[str, ...]) -> None:
-    if _ONE_POD in modes and set(modes) != {_ONE_POD}:
-        raise InputError(f"Forbidden: may not use {_ONE_POD} with other access modes")
-
 
 PREEMPTS = "PreemptLowerPriority"
-PreemptionPolicy = Annotated[str | None, one_of(PREEMPTS, "Never")]
-AccessModes = Annotated[
-    tuple[str, ...],
-    each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ONE_POD, required=True)),
-    _check_access_modes,
-]
-"""Types of fields that several structs share."""
 
 
 class ContainerPort(Struct, frozen=True):
@@ -187,7 +168,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     """Spec of a persistent volume claim."""
 
     storage_class_name: str | None = None
-    access_modes: AccessModes = ()
+    access_modes: tuple[str, ...] = ()
     volume_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
@@ -280,13 +261,13 @@ class PodSchedulingGate(Struct, frozen=True):
 class PodSchedulingGroup(Struct, frozen=True):
     """A pod's reference to its pod group."""
 
-    pod_group_name: Annotated[str, required] = ""
+    pod_group_name: str = ""
 
 
 class PodOS(Struct, frozen=True):
     """The operating system of a pod's containers; its kubelet refuses a pod for another one."""
 
-    name: Annotated[str, one_of("linux", "windows", required=True)] = ""
+    name: str = ""
 
 
 class PodResourceClaim(Struct, frozen=True):
@@ -306,7 +287,7 @@ class PodSpec(Struct, frozen=True):
     priority_class_name: str = ""
     runtime_class_name: str | None = None
     active_deadline_seconds: Int64 | None = None
-    preemption_policy: PreemptionPolicy = None
+    preemption_policy: str | None = None
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: Resources = {}
@@ -380,7 +361,7 @@ class PodExtendedResourceClaimStatus(Struct, frozen=True):
 class NodeAllocatableResourceClaimStatus(Struct, frozen=True):
     """What the devices of a claim take of the node's own resources, and the containers that use the claim."""
 
-    resource_claim_name: Annotated[str, required] = ""
+    resource_claim_name: str = ""
     containers: tuple[str, ...] = ()
     resources: Resources = {}
 
@@ -388,8 +369,8 @@ class NodeAllocatableResourceClaimStatus(Struct, frozen=True):
 class PodStatus(Struct, frozen=True):
     """Status of a pod."""
 
-    phase: Annotated[str, one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")] = ""
-    start_time: Annotated[str | None, timestamp] = None
+    phase: str = ""
+    start_time: Time | None = None
     nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage._core.base.fields import group_of as group_of
-from moorage.errors import InputError
 
-from .meta import Condition, Int32, Int64, Object, Struct, between, labels, one_of, required
+from .meta import Condition, Int32, Int64, Object, Struct
 from .pod import PodResourceClaim, PodResourceClaimStatus
 
 GODEL = "scheduling.godel.kubewharf.io"
@@ -20,43 +17,30 @@ UnitKey = tuple[str, str]
 """Namespace and name of a group; ``CompositePodGroup/`` precedes the name of a composite one."""
 
 
-class _OneOf(Struct, frozen=True):
-    """Exactly one of its fields is set."""
-
-    def check(self) -> None:
-        fields = self.__struct_fields__
-        if sum(getattr(self, field) is not None for field in fields) != 1:
-            raise InputError(f"must have exactly one of {', '.join(fields)}")
-
-
 class GangSchedulingPolicy(Struct, frozen=True):
     """Schedules at least `min_count` pods of a group, or none."""
 
-    min_count: Annotated[Int32, between(1)] = 0
+    min_count: Int32 = 0
 
 
 class BasicSchedulingPolicy(Struct, frozen=True):
     """Schedules the pods of a group without a minimum."""
 
 
-class PodGroupSchedulingPolicy(_OneOf, frozen=True):
+class PodGroupSchedulingPolicy(Struct, frozen=True):
     """The scheduling policy: exactly one of `gang` and `basic`."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
 
 
-def _check_key(key: str) -> None:
-    labels({key: ""})
-
-
 class GangGroupSchedulingPolicy(Struct, frozen=True):
     """Schedules at least `min_group_count` groups of a composite group, or none."""
 
-    min_group_count: Annotated[Int32, between(1)] = 0
+    min_group_count: Int32 = 0
 
 
-class CompositePodGroupSchedulingPolicy(_OneOf, frozen=True):
+class CompositePodGroupSchedulingPolicy(Struct, frozen=True):
     """The scheduling policy of a composite group: exactly one of `gang` and `basic`."""
 
     basic: BasicSchedulingPolicy | None = None
@@ -66,18 +50,13 @@ class CompositePodGroupSchedulingPolicy(_OneOf, frozen=True):
 class TopologyConstraint(Struct, frozen=True):
     """A node label that must have one value on all nodes of a group."""
 
-    key: Annotated[str, required, _check_key] = ""
-
-
-def _check_topology(topology: tuple[TopologyConstraint, ...]) -> None:
-    if len(topology) > 1:
-        raise InputError("must have at most 1 item")
+    key: str = ""
 
 
 class PodGroupSchedulingConstraints(Struct, frozen=True):
     """Constraints on the nodes of a group."""
 
-    topology: Annotated[tuple[TopologyConstraint, ...], _check_topology] = ()
+    topology: tuple[TopologyConstraint, ...] = ()
 
 
 class SingleDisruptionMode(Struct, frozen=True):
@@ -88,7 +67,7 @@ class AllDisruptionMode(Struct, frozen=True):
     """Members are evicted only together."""
 
 
-class DisruptionMode(_OneOf, frozen=True):
+class DisruptionMode(Struct, frozen=True):
     """The disruption mode: exactly one of `single` and `all`."""
 
     single: SingleDisruptionMode | None = None
@@ -119,24 +98,8 @@ class PodGroupSpec(Struct, frozen=True):
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    min_member: Annotated[Int32 | None, between(1)] = None
-    schedule_timeout_seconds: Annotated[Int32 | None, between(0)] = None
-
-    def check(self) -> None:
-        names: set[str] = set()
-        for at, claim in enumerate(self.resource_claims):
-            path = f"resourceClaims[{at}]"
-            if not claim.name:
-                raise InputError("required", path=f"{path}.name")
-            if claim.name in names:
-                raise InputError(f'duplicate name "{claim.name}"', path=f"{path}.name")
-            names.add(claim.name)
-            if (claim.resource_claim_name is None) == (claim.resource_claim_template_name is None):
-                text = "must have exactly one of resourceClaimName, resourceClaimTemplateName"
-                raise InputError(text, path=path)
-
-
-_PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Failed", "Timeout", "Unknown")
+    min_member: Int32 | None = None
+    schedule_timeout_seconds: Int32 | None = None
 
 
 class GroupCondition(Condition, frozen=True):
@@ -150,7 +113,7 @@ class PodGroupStatus(Struct, frozen=True):
 
     conditions: tuple[GroupCondition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
-    phase: Annotated[str, one_of(*_PHASES)] = ""
+    phase: str = ""
 
 
 class PodGroup(Object, frozen=True):
@@ -160,14 +123,6 @@ class PodGroup(Object, frozen=True):
     api_version: str = "scheduling.k8s.io/v1beta1"
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
-
-    def check(self) -> None:
-        if self.is_godel and self.spec.min_member is None:
-            raise InputError("required", path="spec.minMember")
-        if not self.is_godel and self.spec.scheduling_policy is None:
-            raise InputError("required", path="spec.schedulingPolicy")
-        if self.spec.parent_composite_pod_group_name and self.spec.workload_ref is None:
-            raise InputError("required", path="spec.workloadRef")
 
     @property
     def unit(self) -> UnitKey:
@@ -228,12 +183,6 @@ class CompositePodGroup(Object, frozen=True):
     api_version: str = "scheduling.k8s.io/v1alpha3"
     spec: CompositePodGroupSpec = CompositePodGroupSpec()
     status: CompositePodGroupStatus = CompositePodGroupStatus()
-
-    def check(self) -> None:
-        if self.spec.scheduling_policy is None:
-            raise InputError("required", path="spec.schedulingPolicy")
-        if self.spec.workload_ref is None:
-            raise InputError("required", path="spec.workloadRef")
 
     @property
     def unit(self) -> UnitKey:

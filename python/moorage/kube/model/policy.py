@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from ..releases import ADMISSION_PLUGINS
-from .meta import Int32, LabelSelector, Object, Resources, Struct, between, one_of, required
+from .meta import Int32, LabelSelector, Object, Resources, Struct
 from .pod import Toleration
 
 # ---- disruption budgets ------------------------------------------------------------------------------------
@@ -22,9 +19,6 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     unhealthy_pod_eviction_policy: str | None = None
 
 
-_Count = Annotated[Int32, between(0)]
-
-
 class PodDisruptionBudgetStatus(Struct, frozen=True):
     """Status of a disruption budget.
 
@@ -32,10 +26,10 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
     eviction.
     """
 
-    disruptions_allowed: _Count = 0
-    current_healthy: _Count = 0
-    desired_healthy: _Count = 0
-    expected_pods: _Count = 0
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
     disrupted_pods: dict[str, str] = {}
 
 
@@ -60,17 +54,11 @@ KINDS = (PodDisruptionBudget,)
 #
 # The kinds that admission reads.
 
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-_SCOPES = (
-    *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort"),
-    *("PriorityClass", "CrossNamespacePodAffinity", "VolumeAttributesClass"),
-)
-
 
 class LimitRangeItem(Struct, frozen=True):
     """Limits and defaults of one type of objects: Container, Pod or PersistentVolumeClaim."""
 
-    type: Annotated[str, required] = ""
+    type: str = ""
     max: Resources = {}
     min: Resources = {}
     default: Resources = {}
@@ -95,8 +83,8 @@ class LimitRange(Object, frozen=True):
 class ScopedResourceSelectorRequirement(Struct, frozen=True):
     """A requirement on the scope of a pod."""
 
-    scope_name: Annotated[str, one_of(*_SCOPES, required=True)] = ""
-    operator: Annotated[str, one_of(*_OPERATORS, required=True)] = ""
+    scope_name: str = ""
+    operator: str = ""
     values: tuple[str, ...] = ()
 
 
@@ -182,8 +170,8 @@ class AdmissionPlugins(Object, frozen=True):
 
     kind: str = "AdmissionPlugins"
     api_version: str = "admission.moorage.dev/v1"
-    plugins: tuple[Annotated[str, one_of(*ADMISSION_PLUGINS)], ...] = ()
-    disabled_plugins: tuple[Annotated[str, one_of(*ADMISSION_PLUGINS)], ...] = ()
+    plugins: tuple[str, ...] = ()
+    disabled_plugins: tuple[str, ...] = ()
     exempt_namespaces: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
     user: str = ""

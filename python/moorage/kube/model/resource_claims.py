@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec import field
-
-from moorage.errors import InputError
 
 from .meta import (
     Condition,
@@ -15,9 +13,7 @@ from .meta import (
     ObjectMeta,
     Resources,
     Struct,
-    one_of,
-    required,
-    timestamp,
+    Time,
 )
 from .pod import NodeSelector
 
@@ -31,19 +27,11 @@ OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that serves the extended resources of its pod."""
 
-_MAX_EXPRESSION = 10 * 1024
-
-
-def _check_expression(text: str) -> None:
-    required(text)
-    if len(text) > _MAX_EXPRESSION:
-        raise InputError(f"must have at most {_MAX_EXPRESSION} characters, not {len(text)}")
-
 
 class CELDeviceSelector(Struct, frozen=True):
     """A CEL expression about a device."""
 
-    expression: Annotated[str, _check_expression] = ""
+    expression: str = ""
 
 
 class DeviceSelector(Struct, frozen=True):
@@ -162,7 +150,7 @@ class DeviceRequestAllocationResult(Struct, frozen=True):
 class DeviceAllocationConfiguration(Struct, frozen=True):
     """Parameters for a driver, with where they come from."""
 
-    source: Annotated[str, one_of("FromClass", "FromClaim")] = ""
+    source: str = ""
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
@@ -179,16 +167,16 @@ class AllocationResult(Struct, frozen=True):
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
-    allocation_timestamp: Annotated[str | None, timestamp] = None
+    allocation_timestamp: Time | None = None
 
 
 class ResourceClaimConsumerReference(Struct, frozen=True):
     """Who uses a claim."""
 
     api_group: str = ""
-    resource: Annotated[str, required] = ""
-    name: Annotated[str, required] = ""
-    uid: Annotated[str, required] = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
 
 
 class AllocatedDeviceStatus(Struct, frozen=True):

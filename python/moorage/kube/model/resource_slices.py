@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
 
 import msgspec
 from msgspec import field
@@ -15,10 +14,7 @@ from .meta import (
     Object,
     QuantityLike,
     Struct,
-    dns_label,
-    quantity,
-    required,
-    timestamp,
+    Time,
 )
 from .pod import NodeSelector
 from .resource_claims import API_VERSION
@@ -48,15 +44,15 @@ class DeviceAttribute(Struct, frozen=True):
 class CapacityRequestPolicyRange(Struct, frozen=True):
     """The amounts ``min``, ``min + step``, … up to ``max``."""
 
-    min: Annotated[QuantityLike | None, quantity] = None
-    max: Annotated[QuantityLike | None, quantity] = None
-    step: Annotated[QuantityLike | None, quantity] = None
+    min: QuantityLike | None = None
+    max: QuantityLike | None = None
+    step: QuantityLike | None = None
 
 
 class CapacityRequestPolicy(Struct, frozen=True):
     """How much of a capacity one share of a device may take."""
 
-    default: Annotated[QuantityLike | None, quantity] = None
+    default: QuantityLike | None = None
     valid_values: tuple[QuantityLike, ...] = ()
     valid_range: CapacityRequestPolicyRange | None = None
 
@@ -64,20 +60,20 @@ class CapacityRequestPolicy(Struct, frozen=True):
 class DeviceCapacity(Struct, frozen=True):
     """A capacity of a device."""
 
-    value: Annotated[QuantityLike, quantity] = "0"
+    value: QuantityLike = "0"
     request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(Struct, frozen=True):
     """An amount of a counter."""
 
-    value: Annotated[QuantityLike, quantity] = "0"
+    value: QuantityLike = "0"
 
 
 class CounterSet(Struct, frozen=True):
     """Counters that devices of a pool share."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     counters: dict[str, Counter] = {}
 
 
@@ -94,14 +90,14 @@ class DeviceTaint(Struct, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
-    time_added: Annotated[str | None, timestamp] = None
+    time_added: Time | None = None
 
 
 class NodeAllocatableResourceMapping(Struct, frozen=True):
     """How much a device takes of a resource of the node: an amount, or a multiple of a capacity of it."""
 
     capacity_key: str | None = None
-    allocation_multiplier: Annotated[QuantityLike | None, quantity] = None
+    allocation_multiplier: QuantityLike | None = None
 
 
 class Device(Struct, frozen=True):
@@ -131,7 +127,7 @@ class Device(Struct, frozen=True):
 class ResourcePool(Struct, frozen=True):
     """The pool of a slice; of its slices only those of the highest generation count."""
 
-    name: Annotated[str, required] = ""
+    name: str = ""
     generation: Int64 = 0
     resource_slice_count: Int64 = 0
 
@@ -157,22 +153,12 @@ class ResourceSlice(Object, frozen=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
-def _given(name: str | None) -> None:
-    if name is not None:
-        required(name)
-
-
-def _device_name(name: str | None) -> None:
-    if name is not None:
-        dns_label(name)
-
-
 class DeviceTaintSelector(Struct, frozen=True):
     """Selects devices by names; all that are given must agree."""
 
-    driver: Annotated[str | None, _given] = None
-    pool: Annotated[str | None, _given] = None
-    device: Annotated[str | None, _device_name] = None
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
 
 
 class DeviceTaintRuleSpec(Struct, frozen=True):

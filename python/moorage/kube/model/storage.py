@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from msgspec import field
 
 from .meta import (
@@ -13,11 +11,8 @@ from .meta import (
     QuantityLike,
     Resources,
     Struct,
-    one_of,
-    quantity,
-    required,
 )
-from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec
+from .pod import DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 """Annotation of a volume or claim: its class; takes precedence over the field."""
@@ -84,7 +79,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     """Spec of a persistent volume."""
 
     capacity: Resources = {}
-    access_modes: AccessModes = ()
+    access_modes: tuple[str, ...] = ()
     storage_class_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
@@ -108,7 +103,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
 class PersistentVolumeStatus(Struct, frozen=True):
     """Status of a persistent volume."""
 
-    phase: Annotated[str, one_of("Pending", "Available", "Bound", "Released", "Failed")] = ""
+    phase: str = ""
     message: str = ""
     reason: str = ""
 
@@ -125,7 +120,7 @@ class PersistentVolume(Object, frozen=True):
 class PersistentVolumeClaimStatus(Struct, frozen=True):
     """Status of a persistent volume claim."""
 
-    phase: Annotated[str, one_of("Pending", "Bound", "Lost")] = ""
+    phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: Resources = {}
 
@@ -190,9 +185,9 @@ class CSIStorageCapacity(Object, frozen=True):
     kind: str = "CSIStorageCapacity"
     api_version: str = "storage.k8s.io/v1"
     node_topology: LabelSelector | None = None
-    storage_class_name: Annotated[str, required] = ""
-    capacity: Annotated[QuantityLike | None, quantity] = None
-    maximum_volume_size: Annotated[QuantityLike | None, quantity] = None
+    storage_class_name: str = ""
+    capacity: QuantityLike | None = None
+    maximum_volume_size: QuantityLike | None = None
 
 
 class VolumeAttachmentSource(Struct, frozen=True):

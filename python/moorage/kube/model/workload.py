@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec import field
-
-from moorage.errors import InputError
 
 from ..go_texts import go_json
 from .meta import (
@@ -19,10 +16,6 @@ from .meta import (
     Object,
     ObjectMeta,
     Struct,
-    between,
-    int_or_percent,
-    labels,
-    required,
 )
 from .pod import PersistentVolumeClaimTemplate, PodSpec
 
@@ -91,8 +84,8 @@ class ReplicationControllerSpec(Struct, frozen=True):
     """Spec of a replication controller."""
 
     replicas: Int32 | None = None
-    selector: Annotated[dict[str, str] | None, labels] = None
-    template: Annotated[PodTemplateSpec | None, required] = None
+    selector: dict[str, str] | None = None
+    template: PodTemplateSpec | None = None
     min_ready_seconds: Int32 = 0
 
 
@@ -192,7 +185,7 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
     """
 
     partition: Int32 | None = None
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent] = None
+    max_unavailable: Int32 | str | None = None
 
 
 class StatefulSetUpdateStrategy(Struct, frozen=True):
@@ -304,7 +297,7 @@ class PodFailurePolicyOnExitCodes(Struct, frozen=True):
 class PodFailurePolicyOnPodCondition(Struct, frozen=True):
     """A condition of pods that a rule matches."""
 
-    type: Annotated[str, required] = ""
+    type: str = ""
     status: str = "True"
 
 
@@ -322,15 +315,10 @@ class PodFailurePolicy(Struct, frozen=True):
     rules: tuple[PodFailurePolicyRule, ...] = ()
 
 
-def _check_indexes(text: str | None) -> None:
-    if text and re.fullmatch(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", text) is None:
-        raise InputError(f'"{text}" is not a list of indexes like 1,3-5')
-
-
 class SuccessPolicyRule(Struct, frozen=True):
     """Indexes of which some, or all, have to succeed."""
 
-    succeeded_indexes: Annotated[str | None, _check_indexes] = None
+    succeeded_indexes: str | None = None
     succeeded_count: Int32 | None = None
 
 
@@ -368,8 +356,8 @@ class JobStatus(Struct, frozen=True):
     succeeded: Int32 = 0
     failed: Int32 = 0
     completion_time: str | None = None
-    completed_indexes: Annotated[str, _check_indexes] = ""
-    failed_indexes: Annotated[str | None, _check_indexes] = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -451,7 +439,7 @@ class DeploymentConfigSpec(Struct, frozen=True):
     """Spec of a DeploymentConfig."""
 
     replicas: Int32 | None = None
-    selector: Annotated[dict[str, str] | None, labels] = None
+    selector: dict[str, str] | None = None
     template: PodTemplateSpec | None = None
 
 
@@ -496,7 +484,7 @@ class LeaderWorkerTemplate(Struct, frozen=True):
 
     leader_template: PodTemplateSpec | None = None
     worker_template: PodTemplateSpec = PodTemplateSpec()
-    size: Annotated[Int32 | None, between(1)] = None
+    size: Int32 | None = None
 
 
 class LeaderWorkerSetSpec(Struct, frozen=True):
@@ -504,11 +492,6 @@ class LeaderWorkerSetSpec(Struct, frozen=True):
 
     replicas: Int32 | None = None
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
-
-    def check(self) -> None:
-        pods = (self.replicas or 0) * (self.leader_worker_template.size or 1)
-        if pods > MAX_PODS:
-            raise InputError(f"{pods} pods in all groups are more than {MAX_PODS}", path="replicas")
 
 
 class LeaderWorkerSet(Object, frozen=True):

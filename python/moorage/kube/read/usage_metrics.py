@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from moorage.errors import InputError
 
 from ..admission.validate_object import validate
 from ..apiserver.decode import Document, decode
-from ..model.meta import Object, QuantityLike, Resources, Struct, each, quantity
+from ..model.meta import Object, Resources, Struct
 
-_Usage = Annotated[dict[str, QuantityLike] | None, each(quantity)]
 GROUP_VERSION = "metrics.k8s.io/v1beta1"
 
 
@@ -18,7 +15,7 @@ class ContainerMetrics(Struct, frozen=True):
     """What a container uses."""
 
     name: str = ""
-    usage: _Usage = None
+    usage: Resources | None = None
 
 
 class PodMetrics(Object, frozen=True):
@@ -38,7 +35,7 @@ class NodeMetrics(Object, frozen=True):
     api_version: str = GROUP_VERSION
     timestamp: str | None = None
     window: str = ""
-    usage: _Usage = None
+    usage: Resources | None = None
 
 
 KINDS: dict[str, type[PodMetrics | NodeMetrics]] = {"PodMetrics": PodMetrics, "NodeMetrics": NodeMetrics}

@@ -141,12 +141,7 @@ _NO_VERSION = "must be a string compatible with semver.org spec 2.0.0"
 
 
 def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """The pool of a slice, and the nodes that its devices are on."""
-    pool = part(spec, "pool")
-    if not (name := str(pool.get("name") or "")):
-        yield Fault(f"{path}.pool.name", required())
-    for text in name.split("/") if name else ():
-        yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
+    """The nodes that the devices of a slice are on, and what each has."""
     given = [f"`{name}`" for name in _NODES if spec.get(name) or spec.get(name) == {}]
     if not given:
         yield Fault(path, required(_EXACTLY))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 from moorage.records import NamedTuple
@@ -12,7 +13,7 @@ from ...field_errors import Fault, Json, invalid, part, parts, required, unsuppo
 from ...go_texts import go_json, parse_duration
 from ...model.meta import MAX_DNS_LABEL, is_dns_label
 from ...model.workload import unselected
-from ..field_checks import Rules, format_causes, of_new, wrong
+from ..field_checks import Rules, of_new
 from .scheduling_rules import selector_causes, selects
 
 # ---- cron schedules ----------------------------------------------------------------------------------------
@@ -332,12 +333,16 @@ def _success_errors(rule: Json, completions: int, path: str) -> Iterator[Fault]:
         yield Fault(path, required("at least one of succeededCount or succeededIndexes must be specified"))
     number = completions
     if indexes is not None:
-        number = 0
-        try:
-            number = _number_of(indexes, completions)
-        except ValueError as error:
-            why = f"error parsing succeededIndexes: {error}"
-            yield Fault(f"{path}.succeededIndexes", invalid(indexes, why))
+        number, ranges = 0, list[range]()
+        with suppress(ValueError):  # which another rule tells
+            ranges = _ranges_of(indexes)
+        for each in ranges:
+            number += each.stop - each.start
+            if each[-1] >= completions:
+                index = each[0] if each[0] >= completions else each[-1]
+                why = f'error parsing succeededIndexes: too large index: "{index}"'
+                yield Fault(f"{path}.succeededIndexes", invalid(indexes, why))
+                break
     if count is not None and count > number:
         bound = "completions"
         if indexes is not None:
@@ -345,31 +350,37 @@ def _success_errors(rule: Json, completions: int, path: str) -> Iterator[Fault]:
         yield Fault(f"{path}.succeededCount", invalid(count, f"must be less than or equal to {bound}"))
 
 
-def _number_of(indexes: str, completions: int) -> int:
-    """Return how many indexes a text such as ``1,3-5`` has.
+def _success_index_errors(rule: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Indexes that are no numbers, or do not rise."""
+    indexes = rule.get("succeededIndexes") or ""
+    try:
+        _ranges_of(indexes)
+    except ValueError as error:
+        yield Fault(f"{path}.succeededIndexes", invalid(indexes, f"error parsing succeededIndexes: {error}"))
+
+
+def _ranges_of(indexes: str) -> list[range]:
+    """Return the indexes that a text such as ``1,3-5`` has.
 
     Raises
     ------
     ValueError
-        It is malformed, or has an index that is no less than the completions.
+        It is malformed.
     """
-    number, before = 0, -1
+    ranges, before = list[range](), -1
     for item in filter(None, indexes.split(",")):
         first, _, last = item.partition("-")
-        ends = [first, last or first]
-        for text in ends:
+        for text in (first, last or first):
             if re.fullmatch("[0-9]+", text) is None:
                 raise ValueError(f"cannot convert string to integer for index: {go_json(text)}")
-        start, end = map(int, ends)
+        start, end = int(first), int(last or first)
         if start <= before:
             raise ValueError(f"non-increasing order, previous: {before}, current: {start}")
         if end < start:
             raise ValueError(f"non-increasing order, previous: {start}, current: {end}")
-        if end >= completions:
-            index = first if start >= completions else last
-            raise ValueError(f'too large index: "{index}"')
-        number, before = number + end - start + 1, end
-    return number
+        ranges.append(range(start, end + 1))
+        before = end
+    return ranges
 
 
 def _failure_errors(spec: Json, rule: Json, path: str) -> Iterator[Fault]:
@@ -385,10 +396,6 @@ def _failure_errors(spec: Json, rule: Json, path: str) -> Iterator[Fault]:
         yield Fault(path, f"Invalid value: {why}")
     if isinstance(on_codes, dict):
         yield from _exit_code_errors(spec, on_codes, f"{path}.onExitCodes")
-    for at, condition in enumerate(conditions):
-        field, status = f"{path}.onPodConditions[{at}]", condition.get("status") or "True"
-        yield from format_causes("qualifiedName", condition.get("type") or "", f"{field}.type")
-        yield from wrong("in", status, f"{field}.status", "False", "True", "Unknown")
 
 
 def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
@@ -409,6 +416,7 @@ def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
 
 RULES: Rules = {
     "batch.v1.JobSpec": (of_new(_job_errors), _completion_errors),
+    "batch.v1.SuccessPolicyRule": (_success_index_errors,),
     "batch.v1.CronJobSpec": (_cron_job_errors,),
 }
 """By struct, the rules between its fields."""

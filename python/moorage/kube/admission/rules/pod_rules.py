@@ -132,16 +132,12 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     yield from _system_errors(spec, path)
     if not spec.get("serviceAccountName") and (account := spec.get("serviceAccount")):
         yield from format_causes("dns1123Subdomain", account, f"{path}.serviceAccountName")
-    policy = spec.get("preemptionPolicy")
-    if policy not in (None, "", *_POLICIES) and root.get("kind") != "Pod":  # admission refuses it in pods
-        yield Fault(f"{path}.preemptionPolicy", unsupported(policy, _POLICIES))
     for at, gate in enumerate(parts(spec, "schedulingGates")):
         yield from format_causes("qualifiedName", gate.get("name", ""), f"{path}.schedulingGates[{at}]")
     if spec.get("schedulingGates") and spec.get("nodeName") and root.get("kind") == "Pod":
         yield Fault(f"{path}.nodeName", forbidden(GATED))
 
 
-_POLICIES = ("PreemptLowerPriority", "Never")
 _NO_FIELD = "cannot be set for an Ephemeral Container"
 _NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
 
@@ -257,10 +253,6 @@ def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
     if spec.get("os") is None:
         return
     system = part(spec, "os").get("name")
-    if not system:
-        yield Fault(f"{path}.os.name", required())
-    elif system not in ("linux", "windows"):
-        yield Fault(f"{path}.os", unsupported(system, ("linux", "windows")))
     contexts = [(f"{path}.securityContext", part(spec, "securityContext"))]
     contexts += [
         (f"{path}.{name}[{at}].securityContext", part(item, "securityContext"))

@@ -52,6 +52,24 @@ _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully quali
 def metadata_causes(value: Json, kind: str, gates: FeatureGates) -> Iterator[Fault]:
     """Yield what is wrong with the metadata of an object."""
     meta = part(value, "metadata")
+    yield from name_causes(meta, kind, gates)
+    yield from labels_causes(meta, "metadata")
+    annotations = part(meta, "annotations")
+    if sum(len(str(key)) + len(str(text)) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
+        yield Fault("metadata.annotations", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
+    for at, finalizer in enumerate(meta.get("finalizers") or ()):
+        yield from format_causes("qualifiedName", finalizer, "metadata.finalizers")
+        if "/" not in str(finalizer) and finalizer not in _STANDARD and kind != "PodDisruptionBudget":
+            yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
+    yield from _owner_errors(parts(meta, "ownerReferences"))
+    if kind == "Pod":
+        yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations", "spec")
+    if kind == "Namespace":
+        yield from _namespace_errors(value)
+
+
+def name_causes(meta: Json, kind: str, gates: FeatureGates) -> Iterator[Fault]:
+    """Yield what is wrong with the name of an object, or with the beginning of one that is made."""
     name, prefix = meta.get("name"), meta.get("generateName")
     if not name and not prefix and kind != "LimitRange":  # it gets one
         yield Fault("metadata.name", required("name or generateName is required"))
@@ -66,19 +84,6 @@ def metadata_causes(value: Json, kind: str, gates: FeatureGates) -> Iterator[Fau
         yield from format_causes(f"{of_name}Prefix", prefix, "metadata.generateName")
     if name or prefix:
         yield from format_causes(of_name, name or f"{prefix}xxxxx", "metadata.name")
-    yield from labels_causes(meta, "metadata")
-    annotations = part(meta, "annotations")
-    if sum(len(str(key)) + len(str(text)) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
-        yield Fault("metadata.annotations", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
-    for at, finalizer in enumerate(meta.get("finalizers") or ()):
-        yield from format_causes("qualifiedName", finalizer, "metadata.finalizers")
-        if "/" not in str(finalizer) and finalizer not in _STANDARD and kind != "PodDisruptionBudget":
-            yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
-    yield from _owner_errors(parts(meta, "ownerReferences"))
-    if kind == "Pod":
-        yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations", "spec")
-    if kind == "Namespace":
-        yield from _namespace_errors(value)
 
 
 def _segment_errors(name: str, field: str) -> Iterator[Fault]:
@@ -284,7 +289,6 @@ def _balancer_errors(spec: Json, kind: str, path: str) -> Iterator[Fault]:
 
 # ---- volumes and claims ------------------------------------------------------------------------------------
 
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _NO_SOURCES = {
     *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
     *("storageClassName", "volumeAttributesClassName", "volumeMode"),
@@ -297,22 +301,10 @@ _WITH_OPTIONS = {
 }
 
 
-def _mode_errors(spec: Json, path: str, why: str) -> Iterator[Fault]:
-    modes = [mode for mode in spec.get("accessModes") or () if isinstance(mode, str)]
-    if not modes:
-        yield Fault(f"{path}.accessModes", required(why))
-    for mode in modes:
-        yield from wrong("in", mode, f"{path}.accessModes", *_MODES)
-    if "ReadWriteOncePod" in modes and len({*modes}) > 1:
-        why = "may not use ReadWriteOncePod with other access modes"
-        yield Fault(f"{path}.accessModes", forbidden(why))
-
-
 def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     if root.get("kind") != "PersistentVolume":
         yield from _inline_errors(spec, path, root)
         return
-    yield from _mode_errors(spec, path, "")
     capacity = part(spec, "capacity")
     if not capacity:
         yield Fault(f"{path}.capacity", required())
@@ -367,7 +359,6 @@ _DATA = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnaps
 
 
 def _claim_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    yield from _mode_errors(spec, path, "at least 1 access mode is required")
     amount = part(part(spec, "resources"), "requests").get("storage")
     if amount is None:
         yield Fault(f"{path}.resources[storage]", required())
@@ -427,12 +418,6 @@ _JUDGED = ("object", "external", "pods", "resource", "containerResource")
 
 def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     ref, field = part(spec, "scaleTargetRef"), f"{path}.scaleTargetRef"
-    for name in ("kind", "name"):
-        text = ref.get(name)
-        if not text:
-            yield Fault(f"{field}.{name}", required())
-        elif "/" in str(text) or "%" in str(text):
-            yield Fault(f"{field}.{name}", invalid(text, f"may not contain '{'/' if '/' in text else '%'}'"))
     version = str(ref.get("apiVersion") or "")
     if version.count("/") > 1:
         why = f"unexpected GroupVersion string: {version}"
@@ -468,11 +453,6 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
 def _source_errors(source: Json, name: str, path: str) -> Iterator[Fault]:
-    if name == "object":
-        described = part(source, "describedObject")
-        for field in ("kind", "name"):
-            if not described.get(field):
-                yield Fault(f"{path}.describedObject.{field}", required())
     target, at = part(source, "target"), f"{path}.target"
     if target.get("type") not in _TARGETS:
         why = "must be either Utilization, Value, or AverageValue"
@@ -518,8 +498,6 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    for mode in spec.get("volumeLifecycleModes") or ():
-        yield from wrong("in", mode, f"{path}.volumeLifecycleModes", "Persistent", "Ephemeral")
     if (given := spec.get("serviceAccountTokenInSecrets")) is not None and not parts(spec, "tokenRequests"):
         why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
         yield Fault(f"{path}.serviceAccountTokenInSecrets", invalid(given, why))
@@ -602,13 +580,10 @@ def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _overhead_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
-    from ..validate_object import name_errors  # few manifests are RuntimeClasses
+    from ..validate_object import resource_faults  # few manifests are RuntimeClasses
 
-    for name, given in part(part(value, "overhead"), "podFixed").items():
-        field = f"overhead.limits[{name}]"
-        for text in name_errors(name, "container"):
-            yield Fault(field, invalid(name, text))
-        yield from wrong("notNegative", given, field)
+    fixed = part(part(value, "overhead"), "podFixed")
+    return resource_faults({"limits": fixed}, "overhead", is_pod=False)
 
 
 RULES: Rules = {

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
-from ...model.meta import int_or_percent_error
 from ...model.workload import unselected
 from ..field_checks import NO_SELECTOR, Rules, during, format_causes, of_new, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
@@ -73,12 +72,6 @@ def _controller_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 _PERCENT = re.compile("[0-9]+%")
 
 
-def _scaled_errors(value: Any, field: str, limited: bool = True) -> Iterator[Fault]:
-    """What is wrong with a number of pods, or a share of them."""
-    if (why := int_or_percent_error(value, limited)) is not None:
-        yield Fault(field, why)
-
-
 def _number(value: Any, absent: int) -> int:
     """Return the number of a value; 1 for a share that is above none, 0 for what is neither."""
     if value is None:
@@ -99,8 +92,8 @@ def _strategy_errors(strategy: Json, field: str, _root: Json) -> Iterator[Fault]
     elif isinstance(rolling, dict):
         at = f"{field}.rollingUpdate"
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-        yield from _scaled_errors(unavailable, f"{at}.maxUnavailable")
-        yield from _scaled_errors(surge, f"{at}.maxSurge", limited=False)
+        yield from wrong("share", unavailable, f"{at}.maxUnavailable", "100")
+        yield from wrong("share", surge, f"{at}.maxSurge")
         if not _number(unavailable, 25) and not _number(surge, 25):
             yield Fault(f"{at}.maxUnavailable", invalid(unavailable, "may not be 0 when `maxSurge` is 0"))
 
@@ -142,7 +135,7 @@ def _unavailable_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """How many pods of a StatefulSet may be away at once."""
     most, field = value.get("maxUnavailable"), f"{path}.maxUnavailable"
     if most is not None:
-        yield from _scaled_errors(most, field)
+        yield from wrong("share", most, field, "100")
         if not _number(most, 1):
             yield Fault(field, invalid(most, "cannot be 0"))
 
@@ -157,8 +150,8 @@ def _daemon_set_errors(strategy: Json, field: str, _root: Json) -> Iterator[Faul
         return
     at = f"{field}.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-    yield from _scaled_errors(unavailable, f"{at}.maxUnavailable")
-    yield from _scaled_errors(surge, f"{at}.maxSurge")
+    yield from wrong("share", unavailable, f"{at}.maxUnavailable", "100")
+    yield from wrong("share", surge, f"{at}.maxSurge", "100")
     removes, adds = _number(unavailable, 1), _number(surge, 0)
     if removes and adds:
         why = "may not be set when maxUnavailable is non-zero"
@@ -194,8 +187,8 @@ def _budget_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if least is not None and most is not None:
         shown = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
         yield Fault(path, invalid(shown, "minAvailable and maxUnavailable cannot be both set"))
-    yield from _scaled_errors(least, f"{path}.minAvailable")
-    yield from _scaled_errors(most, f"{path}.maxUnavailable")
+    yield from wrong("share", least, f"{path}.minAvailable", "100")
+    yield from wrong("share", most, f"{path}.maxUnavailable", "100")
 
 
 _SYSTEM = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
@@ -234,7 +227,7 @@ RULES: Rules = {
     ),
     "apps.v1.DaemonSetSpec": _LASTING,
     "apps.v1.DaemonSetUpdateStrategy": (_daemon_set_errors,),
-    "core.v1.ReplicationControllerSpec": (_controller_errors, _lasting_errors),
+    "core.v1.ReplicationControllerSpec": (_controller_errors, of_new(_lasting_errors)),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": (during("since 1.36", _maximum_errors), _scaler_errors),
     "policy.v1.PodDisruptionBudgetSpec": (_budget_errors,),
     "scheduling.v1.PriorityClass": (_class_errors,),

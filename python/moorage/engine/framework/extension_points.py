@@ -117,7 +117,10 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     Status or None
         An Error where the method raised or returned another type.
     """
-    return to_status(plugin, answer_of(plugin, pod, function, *arguments))
+    try:
+        return to_status(plugin, ask(plugin, pod, function, *arguments))
+    except StatusError as failed:
+        return failed.status
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:
@@ -216,7 +219,10 @@ def ask_pre_filter(
     status : Status or None
         An Error where the plugin raised or returned another type.
     """
-    answer = answer_of(plugin, pod, plugin.pre_filter, state, pod, nodes)
+    try:
+        answer = ask(plugin, pod, plugin.pre_filter, state, pod, nodes)
+    except StatusError as failed:
+        return None, failed.status
     if isinstance(answer, interface.PreFilterResult):
         return answer, None
     if answer is None or isinstance(answer, Status):

@@ -18,7 +18,7 @@ from .explain.explain_document import ChangeDocument, ExplainedPods, Explanation
 from .nodes.node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from .runs.comparison import CompareDocument, ComparedReleases, ComparedRun, DifferingPod
-from .runs.simulation import NodeRejection, PodsWithoutNode
+from .runs.simulation import NodeRejection
 from .runs.simulation_answer import PlacedWorkload, SimulationDocument
 from .runs.summary import Summary
 from .template_capacity import CapacityDocument
@@ -463,7 +463,10 @@ def _causes_of_run(document: SimulationDocument) -> list[PendingCause]:
     causes: dict[tuple[str, ...], PendingCause] = {}
     for workload in document.workloads or []:
         for group in workload.without_node:
-            titles = reasons_of(group.rejections) or [_title(group)]
+            reason = group.reason or group.status
+            if group.status != UNSCHEDULABLE:
+                reason = f"{group.status}: {group.reason}"
+            titles = reasons_of(group.rejections) or [reason]
             key = (group.status, *sorted(titles))
             cause = causes.setdefault(key, PendingCause(", ".join(titles), is_mild=group.status in MILD))
             if not cause.pods:
@@ -481,11 +484,6 @@ def reasons_of(rejections: Sequence[NodeRejection]) -> list[str]:
         for reason in rejection.reasons:
             counts[reason] += rejection.nodes
     return sorted(counts, key=lambda reason: (-counts[reason], reason))
-
-
-def _title(group: PodsWithoutNode) -> str:
-    status = group.status
-    return group.reason or status if status == UNSCHEDULABLE else f"{status}: {group.reason}"
 
 
 def _workload_grid(workloads: Sequence[PlacedWorkload]) -> Grid:

@@ -13,7 +13,7 @@ from msgspec import structs
 from moorage.kube import Object
 from moorage.records import NamedTuple
 
-from .group_settings import GroupSettings, NodeGroup
+from .group_settings import GroupSettings
 from .karpenter.karpenter_options import KarpenterOptions
 from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .providers.pool_types import PoolTypes, Types
@@ -46,19 +46,18 @@ class AutoscalerSettings:
     def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""
         if self.groups is not None:
-            kept = [_without_template(node_group, label, values) for node_group in self.groups.node_groups]
+            kept = [
+                structs.replace(each, template=None)
+                if each.template is not None and each.template.metadata.labels.get(label) in values
+                else each
+                for each in self.groups.node_groups
+            ]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
         if label not in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE):
             return self
         options = self.options or KarpenterOptions()
         unavailable = (*options.unavailable, *(frozenset([value]) for value in values))
         return replace(self, options=replace(options, unavailable=unavailable))
-
-
-def _without_template(group: NodeGroup, label: str, values: Collection[str]) -> NodeGroup:
-    template = group.template
-    is_lost = template is not None and template.metadata.labels.get(label) in values
-    return structs.replace(group, template=None) if is_lost else group
 
 
 class Scaler(Protocol):

@@ -347,7 +347,12 @@ def consolidate(
         most = 2 * before.nodes + 10  # where nodes come and go without an end
         while (command := results[-1].command) is not None and len(rounds.steps) < most:
             if results[-1].is_late:
-                notes += (_too_late(results[-1], len(rounds.steps) + 1),)
+                last = results[-1]
+                notes += (
+                    f"Command {len(rounds.steps) + 1} and its saving are not certain: Karpenter would look "
+                    f"for it for some {last.seconds:.0f} s, and ends after {last.method.longest:.0f} s with "
+                    "what it has.",
+                )
             method, moment = results[-1].method, rounds.karpenter.now or 0.0
             pools = {each.pool.name: each.pool for each in command.candidates}.values()
             notes += tuple(
@@ -375,14 +380,6 @@ def consolidate(
             settings=view.options.text,
             ignoring=_gone_without_preferences(view) if results[-1].command is None else (),
         )
-
-
-def _too_late(result: MethodResult, number: int) -> str:
-    """Say that Karpenter would not find a command in time."""
-    return (
-        f"Command {number} and its saving are not certain: Karpenter would look for it for some "
-        f"{result.seconds:.0f} s, and ends after {result.method.longest:.0f} s with what it has."
-    )
 
 
 def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:

@@ -72,12 +72,9 @@ class TwinQuestion(NamedTuple):
         cluster : sequence of str
             The options that name the cluster, such as ``-f cluster.json``.
         """
-        reads = [] if not self.stdin or self._names_stdin() else ["-f", STDIN]
+        named = [word.partition("=")[2] if word.startswith("--") else word for word in self.options]
+        reads = ["-f", STDIN] if self.stdin and STDIN not in named else []
         return [*self.words, *cluster, *reads, *self.options]
-
-    def _names_stdin(self) -> bool:
-        values = (word.partition("=")[2] if word.startswith("--") else word for word in self.options)
-        return STDIN in values
 
     def command(self, cluster: Sequence[str]) -> str:
         """Return the command as a shell takes it."""

@@ -323,7 +323,8 @@ def read_requests(file: str) -> RequestFile:
     source = source_name(file)
     text, read = read_text(file), RequestFile([], {}, source)
     with located(source=source):
-        if file.endswith(".csv") or _is_header(text):
+        names = text.partition("\n")[0].strip().split(",")
+        if file.endswith(".csv") or (len(names) > 1 and {*names}.issubset(COLUMNS)):
             rows = csv.DictReader(StringIO(text, newline=""))
             _check_fields(rows.fieldnames or (), "line 1")
             for row in rows:
@@ -339,12 +340,6 @@ def read_requests(file: str) -> RequestFile:
             expected = f"expected a list of requests, or {_VPA}s, not {others[0]}" if others else ""
             raise InputError(expected or "this file has no requests")
     return read
-
-
-def _is_header(text: str) -> bool:
-    """Tell whether a text begins with names of columns."""
-    names = text.partition("\n")[0].strip().split(",")
-    return len(names) > 1 and set(names).issubset(COLUMNS)
 
 
 def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
@@ -416,13 +411,10 @@ def _row(row: Mapping[str, str], where: str) -> ResourceRequest:
     workload, namespace = row["workload"], row.get("namespace", "")
     if namespace and workload.count("/") > 1:
         raise InputError("the workload has one already", path=f"{where}: namespace")
-    return ResourceRequest(_in(namespace, workload), row["container"], requests)
-
-
-def _in(namespace: str, workload: str) -> str:
-    """Return the reference to a workload of a namespace; "" is that of the reference."""
-    kind, _, name = workload.partition("/")
-    return f"{kind}/{namespace}/{name}" if namespace else workload
+    if namespace:
+        kind, _, name = workload.partition("/")
+        workload = f"{kind}/{namespace}/{name}"
+    return ResourceRequest(workload, row["container"], requests)
 
 
 def _read_vpa(document: Any, into: RequestFile) -> None:

@@ -69,7 +69,12 @@ class ResourceClaimController:
         if not claims and not templates:
             return False
         pods: Sequence[Pod] = self._client.list(Pod)[0]
-        running = {pod.metadata.uid for pod in pods if not _is_done(pod)}
+        running = {  # or will run
+            pod.metadata.uid
+            for pod in pods
+            if pod.status.phase not in FINISHED
+            and (pod.metadata.deletion_timestamp is None or pod.spec.node_name)
+        }
         groups = {group.metadata.uid for group in self._groups()} if self._for_groups else None
         for claim in claims:
             self._release(claim, running, groups)
@@ -191,12 +196,6 @@ class ResourceClaimController:
         if is_gone:
             with suppress(NotFoundError):  # one that was being deleted goes with its last finalizer
                 self._client.delete(ResourceClaim, claim.name, claim.namespace)
-
-
-def _is_done(pod: Pod) -> bool:
-    """Whether a pod will never run, or has run."""
-    is_deleted_early = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
-    return pod.status.phase in FINISHED or is_deleted_early
 
 
 def _stays(

@@ -188,15 +188,20 @@ class Autoscaler(GroupScaler):
         self._foresee()
 
     def _scan(self, now: float) -> None:
+        """Request the nodes that a group lacks of its minimum, else have cluster-autoscaler decide."""
         replayer, state = self._replayer, self.state
         replayer.settle()
         replayer.scheduler.sync()
         state.tick = math.ceil(now / self._interval)
-        if self._replayer.mark() != state.mark:
+        if replayer.mark() != state.mark:
             state.changed = now
         members = self.group_of()
-        has_changed = self._has_minimum(members, now) or self._run_once(members, now)
-        state.mark = () if has_changed else self._replayer.mark()
+        lacking = self._lacking(self._sizes(members))
+        for group, count in lacking:
+            self._request(group, count, now, "minimum size")
+            state.added = now
+        has_changed = bool(lacking) or self._run_once(members, now)
+        state.mark = () if has_changed else replayer.mark()
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
@@ -206,14 +211,6 @@ class Autoscaler(GroupScaler):
         return sizes
 
     # ---- as cluster-autoscaler decides ---------------------------------------------------------------------
-
-    def _has_minimum(self, members: dict[str, str], now: float) -> bool:
-        """Request nodes up to the minimum of each group; return whether some lacked them."""
-        lacking = self._lacking(self._sizes(members))
-        for group, count in lacking:
-            self._request(group, count, now, "minimum size")
-            self.state.added = now
-        return bool(lacking)
 
     def _lacking(self, sizes: Mapping[str, int]) -> list[tuple[NodeGroup, int]]:
         """Return the groups below their minimum, and how many nodes they lack."""

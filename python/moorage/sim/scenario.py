@@ -309,7 +309,10 @@ def read_scenario(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
         folder = Path(path).parent
         if spec.cluster:
             timeline.start_with(load(*[folder / name for name in spec.cluster]))
-        templates = {name: _object(value, f"spec.templates.{name}") for name, value in spec.templates.items()}
+        templates = dict[str, Object]()
+        for name, value in spec.templates.items():
+            with located(path=f"spec.templates.{name}"):
+                templates[name] = decode_object(dict(value))
         for at, item in enumerate(spec.arrivals):
             with located(path=f"spec.arrivals[{at}]"):
                 _add_arrivals(timeline, item, templates)
@@ -338,11 +341,6 @@ def add_events(timeline: EventColumns, items: Sequence[Mapping[str, Any]]) -> No
     for at, item in enumerate(items):
         with located(path=f"events[{at}]"):
             _add_event(timeline, decode_part(item, EventItem), {})
-
-
-def _object(value: Mapping[str, Any], path: str) -> Object:
-    with located(path=path):
-        return decode_object(dict(value))
 
 
 def _made(what: str | dict[str, Any], templates: Mapping[str, Object]) -> Object:

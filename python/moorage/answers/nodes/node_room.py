@@ -315,12 +315,20 @@ class NodeRooms:
         ]
         nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
         allocatable, requested = (self._sums(of, rows, names) for of in (self.allocatable, self.requested))
-        is_open = [not (node.spec.unschedulable or _repels(node)) for node in nodes]
+        is_open = [
+            not node.spec.unschedulable
+            and all(taint.effect not in ("NoSchedule", "NoExecute") for taint in node.spec.taints)
+            for node in nodes
+        ]
         free = self._sums(self.free, [*compress(rows, is_open)], names)
         restricted = self._sums(
             self.free, [row for row, yes in zip(rows, is_open, strict=True) if not yes], names
         )
-        taints = dict.fromkeys(taint for node in nodes for taint in _taints(node))
+        taints = dict.fromkeys(
+            f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+            for node in nodes
+            for taint in node.spec.taints
+        )
         schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
         largest = self._largest(schedulable, names)
         holders = self._holders(rows, allocatable)
@@ -387,14 +395,3 @@ class NodeRooms:
 
         first = sorted(pods, key=share, reverse=True)[: self.most]
         return tuple([Holder(pod.namespace, pod.text, pods[pod], dict(requested[pod])) for pod in first])
-
-
-def _repels(node: Node) -> bool:
-    return any(taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints)
-
-
-def _taints(node: Node) -> list[str]:
-    return [
-        f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-        for taint in node.spec.taints
-    ]

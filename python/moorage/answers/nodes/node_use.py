@@ -136,7 +136,10 @@ def heat_map(use: NodeUse, extra: Mapping[str, Array] | None = None) -> Drawn | 
         columns = {name: np.add.reduceat(values[order], starts) / counts} | columns
     first = order[starts]
     data: dict[str, Any] = {
-        "names": [_square_name(use.names[at], n) for at, n in zip(first, counts, strict=True)],
+        "names": [
+            use.names[at] if n == 1 else f"{use.names[at]} and {n - 1} more"
+            for at, n in zip(first, counts, strict=True)
+        ],
         "groups": {name: _group(values, first) for name, values in use.groupings.items()},
         "resources": [{"name": name, "percent": _json(values)} for name, values in columns.items()],
     }
@@ -160,10 +163,6 @@ def _squares(use: NodeUse) -> tuple[Array, Array]:
     begins = np.flatnonzero(changes)
     within = np.arange(n) - np.repeat(begins, np.diff(np.append(begins, n)))
     return order, np.flatnonzero(within % -(-n // SQUARES) == 0)
-
-
-def _square_name(name: str, nodes: int) -> str:
-    return name if nodes == 1 else f"{name} and {nodes - 1} more"
 
 
 def _group(values: list[str], first: Array) -> dict[str, Any]:

@@ -543,7 +543,9 @@ def _lost_workloads(findings: Iterable[LossFinding]) -> PrintedTable:
     for finding in findings:
         reason = finding.lost[0].reason
         why = re.sub("[0-9]+", "", reason)
-        key = finding.namespace, _lost_workload(finding), _counts_text(finding), why
+        workload = finding.lost[0].workload
+        workload = "pods without a controller" if workload.startswith("pod/") else workload
+        key = finding.namespace, workload, _counts_text(finding), why
         pods.setdefault(key, Counter())[", ".join(finding.loss.domains)] += len(finding.lost)
         reasons.setdefault(key, reason)
     rows = []
@@ -552,12 +554,6 @@ def _lost_workloads(findings: Iterable[LossFinding]) -> PrintedTable:
         names = [f"{loss} ({number})" for loss, number in pods[key].most_common()]
         rows.append((namespace, workload, first_of(names, EXAMPLES), counts, reasons[key]))
     return PrintedTable(("NAMESPACE", "WORKLOAD", "NO PLACE AFTER", COUNTS, "REASON"), rows)
-
-
-def _lost_workload(finding: LossFinding) -> str:
-    """Return the workload of lost pods; those that are on their own are together."""
-    workload = finding.lost[0].workload
-    return "pods without a controller" if workload.startswith("pod/") else workload
 
 
 def _counts_text(finding: Finding | LossFinding) -> str:

@@ -174,7 +174,11 @@ class CheckQuestion:
         removed = removed_pods(done, self.before.pods)
         done.rests_on += rests_on(done, removed, len(compared.changes))
         if attempts.depend_on_times(removed) and not self.knows_times:
-            done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting, before))
+            done.depends_on = differing_times(
+                verdict.passed,
+                settings,
+                lambda other: judge(self._setup(other)[0].run(), waiting, self.allowed, before).passed,
+            )
         verdict = verdict.with_refused_later(groups_refused_later(done, self.before))
         compared = compared._replace(scale_up=done.scale_up, remarks=[*done.lines()])
         verdict = verdict._replace(compared=compared._replace(saved=self._saved(done, settings)))
@@ -230,12 +234,6 @@ class CheckQuestion:
         has_change = bool(self.files or self.changes)
         loaded.decided, loaded.waited = (earlier.decided, earlier.waiting) if has_change else ((), ())
         return SimulationSetup(self.after, settings, self.changes, self.coming, loaded), earlier.waiting
-
-    def _passes(
-        self, waiting: Collection[str], before: Simulation | None
-    ) -> Callable[[Mapping[str, Any]], bool]:
-        """Return what tells whether the gate passes with other settings."""
-        return lambda settings: judge(self._setup(settings)[0].run(), waiting, self.allowed, before).passed
 
 
 def _hidden_rollouts(cluster: Cluster) -> Iterator[RequestedChange]:

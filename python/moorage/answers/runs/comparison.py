@@ -338,7 +338,10 @@ def compare_releases(
         The configuration is not valid, or a release does not have a feature gate.
     """
     before, after = (_gates(common.gates, side) for side in sides)
-    common = with_fields(common.read_once(), tie_break=_common_tie_break(common.tie_break, before, after))
+    # Among nodes of equal score both choose alike: by the seed only if both do, or the user asks for it.
+    kinds = {gates.release.tie_break for gates in (before, after)}
+    tie_break = common.tie_break or min(kinds, key=lambda kind: (kind == "random", kind))
+    common = with_fields(common.read_once(), tie_break=tie_break)
     if from_scratch:
         cluster = without_bindings(cluster)
     behaviours = differing(before, after)
@@ -397,12 +400,6 @@ def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, lis
     ]
     common = ",".join(text for name, text in texts.items() if name in kept)
     return Side(first, common), Side(last, gates), warnings
-
-
-def _common_tie_break(chosen: str | None, *releases: FeatureGates) -> str:
-    """How both choose among nodes of equal score: by the seed only if both do, or the user asks for it."""
-    kinds = {gates.release.tie_break for gates in releases}
-    return chosen or min(kinds, key=lambda kind: (kind == "random", kind))
 
 
 def _difference(key: str, before: Alternative, after: Alternative, cause: Cause) -> ReleaseDifference:

@@ -228,7 +228,12 @@ def _best_for_fastpath(classes: Sequence[PodClass], node: Node) -> int:
         count = 1 if each.are_single else len(each.pods)
         nodes = _nodes_at_least(each.pods[0], count, node)
         saved = count - count // nodes if nodes else 0
-        if saved >= most and _is_simple(each.pods[0]):
+        spreads = each.pods[0].spec.topology_spread_constraints
+        if (
+            saved >= most
+            and not spreads
+            and all(term.topology_key == HOSTNAME for term in _terms(each.pods[0]))
+        ):
             best, most = at, saved
     return best
 
@@ -253,12 +258,6 @@ def _nodes_at_least(pod: Pod, count: int, node: Node) -> int:
 
 def _cores(milli: int) -> float:
     return milli * 0.001 if milli % 1000 else milli / 1000
-
-
-def _is_simple(pod: Pod) -> bool:
-    return not pod.spec.topology_spread_constraints and all(
-        term.topology_key == HOSTNAME for term in _terms(pod)
-    )
 
 
 def _terms(pod: Pod) -> Sequence[PodAffinityTerm]:

@@ -105,7 +105,12 @@ class ClusterStates:
 
     def __post_init__(self) -> None:
         memory = self.memory
-        self._pools = {name: self._pools_of(group) for name, group in self.groups.items()}
+        self._pools = {  # that a node of each group should have, by driver
+            name: _complete_pools(
+                memory.templates[name].slices if name in memory.templates else group.template_slices
+            )
+            for name, group in self.groups.items()
+        }
         self.of = {node.name: self._state(node) for node in self.nodes}
         self.members: dict[str, list[str]] = {name: [] for name in self.groups}
         self.not_started: dict[str, list[str]] = {name: [] for name in self.groups}
@@ -124,11 +129,6 @@ class ClusterStates:
         lacks = self._lacks_devices(node)
         find = partial(_state, node, self.flags, lacks)
         return self.memory.facts.kept(("state", node.name), (node, lacks), find)
-
-    def _pools_of(self, group: ScaledGroup) -> Counter[str]:
-        """How many pools of devices a node of a group should have, by driver."""
-        known = self.memory.templates.get(group.name)
-        return _complete_pools(group.template_slices if known is None else known.slices)
 
     def _lacks_devices(self, node: Node) -> bool:
         """Whether a node has fewer device pools than its group says."""
@@ -295,7 +295,10 @@ class TemplateMaker(Struct, frozen=True):
         known, templates = self.states.memory.templates, dict[str, NodeTemplate]()
         good, bad = list[Node](), list[Node]()
         for node in self.states.nodes:
-            (good if self._is_good(node) else bad).append(node)
+            state, spec = self.states.of[node.name], node.spec
+            is_stable = state.is_ready and state.since + STABLE < self.states.now
+            goes = spec.unschedulable or any(taint.key == TO_BE_DELETED for taint in spec.taints)
+            (good if is_stable and not goes else bad).append(node)
         self._add_of_nodes(good, templates)
         known |= templates
         for name, group in self.states.groups.items():
@@ -317,12 +320,6 @@ class TemplateMaker(Struct, frozen=True):
                     template, slices=_fresh_slices(slices, template.node.name, "t"), like=node.name
                 )
 
-    def _is_good(self, node: Node) -> bool:
-        state = self.states.of[node.name]
-        is_stable = state.is_ready and state.since + STABLE < self.states.now
-        marked = any(taint.key == TO_BE_DELETED for taint in node.spec.taints)
-        return is_stable and not node.spec.unschedulable and not marked
-
     def _of_group(self, group: ScaledGroup, template: Node) -> NodeTemplate:
         labels = template.metadata.labels
         old = {name: labels[new] for new, name in _OLD_LABELS.items() if new in labels}
@@ -342,7 +339,8 @@ class TemplateMaker(Struct, frozen=True):
                 pod = new_pod(
                     daemon_set, daemon_set.spec.template, name=daemon_set.name, spec=daemon_spec(daemon_set)
                 )
-                if forces or _is_critical(pod):
+                is_critical = pod.spec.priority_class_name == "system-node-critical"
+                if forces or (is_critical and pod.spec.preemption_policy in (None, "PreemptLowerPriority")):
                     kept.append(pod)
         fresh = tuple([_fresh_pod(pod, clean.name, "t") for pod in kept])
         labels = clean.metadata.labels | {TEMPLATE_LABEL: "true"}
@@ -386,8 +384,3 @@ def _fresh_pod(pod: Pod, node: str, suffix: str) -> Pod:
     name = f"{meta.name}-{suffix}"
     meta = replace(meta, name=name, uid=f"{meta.namespace}/{name}@{node}", resource_version="")
     return replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
-
-
-def _is_critical(pod: Pod) -> bool:
-    spec, is_critical = pod.spec, pod.spec.priority_class_name == "system-node-critical"
-    return is_critical and spec.preemption_policy in (None, "PreemptLowerPriority")

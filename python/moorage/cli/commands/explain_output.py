@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, starmap
 from typing import cast
@@ -88,7 +88,11 @@ def write_explanations(
                     head[:1] = _heading(entry), DecidingLine(head[0])
             empty: list[list[Block]] = [[["every pod has a node or gets one"]]]
             first, *rest = chain.from_iterable(blocks or empty)
-            _print([[*with_own_notes(cast("list[str]", first))], *rest])
+            for block in ([*with_own_notes(cast("list[str]", first))], *rest):
+                if isinstance(block, CaptionedTable):
+                    print_table(block.headings, [[*map(str, row)] for row in block.rows])
+                else:
+                    print_lines(block)
             return
         items = [_item(entry, limit, nodes) for entry in explained]
         listed = ExplanationList(items=items, not_made=[*(not_made or ())])
@@ -111,14 +115,6 @@ class CaptionedTable(NamedTuple):
 
 Block = list[str] | CaptionedTable
 """Lines, of which an empty one parts what is before it from a table; or a table."""
-
-
-def _print(blocks: Iterable[Block]) -> None:
-    for block in blocks:
-        if isinstance(block, CaptionedTable):
-            print_table(block.headings, [[*map(str, row)] for row in block.rows])
-        else:
-            print_lines(block)
 
 
 def _item(entry: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> ExplainedPods:

@@ -44,7 +44,11 @@ def _check(options: dict[str, Any]) -> None:
     if form in ("png", "svg") and options["measures"]:
         raise click.UsageError(f"-o {form} shows no measures: leave out --measure")
     if form not in ("html", "png", "svg"):
-        _check_shown(options["show"])
+        show = options["show"]
+        unused = [] if show in ("summary", "measures") else ["measures"]
+        for name in unused if show == "usage" else [*unused, "resource", "by"]:
+            if is_given(name):
+                raise click.UsageError(f"--show {show} does not use {OF_HISTORIES[name]}: leave it out")
         return
     if form != "html" and options["verify"]:
         raise click.UsageError(f"--verify does not write -o {form}")
@@ -54,15 +58,6 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"-o {form} shows all resources: leave out --resource")
     if options["by"] == "node":
         raise click.UsageError(f"-o {form} needs a node label for --by")
-
-
-def _check_shown(show: str) -> None:
-    """Refuse what the part of a history that is shown has no place for."""
-    unused = [] if show in ("summary", "measures") else ["measures"]
-    unused += [] if show == "usage" else ["resource", "by"]
-    for name in unused:
-        if is_given(name):
-            raise click.UsageError(f"--show {show} does not use {OF_HISTORIES[name]}: leave it out")
 
 
 def _measure(text: str) -> Any:

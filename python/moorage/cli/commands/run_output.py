@@ -90,15 +90,10 @@ def write_comparison(form: str, answer: ComparisonAnswer) -> None:
     tables = answer.tables()
     if form == "markdown" and any(run.simulation.scale_up is not None for run in alternatives):
         pods = first_rows(_without_node(alternatives, answer.pods))
-        tables = iter([_for_comment(answer.measures), *[*tables][1:-1], pods])
+        measures = answer.measures
+        differing = [row for row in measures.cells if row[0] in _IN_COMMENT and len({*row[1:]}) > 1]
+        tables = iter([PrintedTable(measures.headings, differing), *[*tables][1:-1], pods])
     write_answer(form, answer.document, lines, tables, lambda: answer.pods, page)
-
-
-def _for_comment(measures: PrintedTable) -> PrintedTable:
-    """Nodes, price and pods, where they differ, for a comment."""
-    return PrintedTable(
-        measures.headings, [row for row in measures.cells if row[0] in _IN_COMMENT and len({*row[1:]}) > 1]
-    )
 
 
 def _without_node(alternatives: Sequence[Alternative], pods: PrintedTable) -> PrintedTable:

@@ -150,7 +150,11 @@ class Replayer(Policy):
         self._last_join = 0.0
         scheduler.sync()
         pods = {at: pod for at, pod in enumerate(timeline.arguments) if isinstance(pod, Pod)}
-        self._templates = {at: self._pod_template(pod) for at, pod in pods.items()}
+        self._templates = dict[int, PodTemplate]()
+        for at_pod, pod in pods.items():
+            meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
+            kept = replace(pod, metadata=meta)
+            self._templates[at_pod] = PodTemplate(kept, self.recorder.template(kept))
         direct = [at in pods and self._is_direct(pods[at]) for at in range(len(timeline.arguments))]
         self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
         scheduler.handle.on_eviction.append(self.loop.evicted)
@@ -194,11 +198,6 @@ class Replayer(Policy):
                 autoscaler.act()
             if boundary is not None and due == now and cursor.is_at_boundary():
                 boundary()
-
-    def _pod_template(self, pod: Pod) -> PodTemplate:
-        meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
-        kept = replace(pod, metadata=meta)
-        return PodTemplate(kept, self.recorder.template(kept))
 
     def _is_direct(self, pod: Pod) -> bool:
         """Whether pods of a template may be placed directly, as far as they themselves decide that."""

@@ -589,8 +589,8 @@ def _check_time(text: str | None) -> None:
         raise InputError(f'"{text}" is not a timestamp like 2006-01-02T15:04:05Z') from None
 
 
-def _check_amounts(amounts: Mapping[str, QuantityLike]) -> None:
-    for name, amount in amounts.items():
+def _check_amounts(amounts: Mapping[str, QuantityLike] | None) -> None:
+    for name, amount in (amounts or {}).items():
         with located(path=f"[{name}]"):
             check_quantity(amount)
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 
 class _SavedPart(NamedTuple):

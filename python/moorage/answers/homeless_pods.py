@@ -18,7 +18,7 @@ from moorage.kube import PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import controller_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient
 
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"

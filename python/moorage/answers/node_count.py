@@ -20,7 +20,7 @@ from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import PodSpec
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .asked_pods import Counts, number_that_fits
 from .bounds.linear_program import Rows, is_installed, solve

@@ -29,7 +29,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient
 from moorage.table import Table, Tabular
 

@@ -19,7 +19,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import FINISHED, controller_of, is_healthy
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .asked_pods import FIXED, as_template, checked_needs, node_verdicts

@@ -8,8 +8,8 @@ from itertools import compress, zip_longest
 from textwrap import wrap
 
 from moorage.errors import printable
+from moorage.lazy import NamedTuple
 from moorage.notes import LineBelow
-from moorage.records import NamedTuple
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import structs
 
 from moorage.kube import Object
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .group_settings import GroupSettings
 from .karpenter.karpenter_options import KarpenterOptions

@@ -21,8 +21,8 @@ from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
 from moorage.kube.go_texts import timestamp
 from moorage.kube.strict_documents import parse_moment
+from moorage.lazy import NamedTuple
 from moorage.notes import as_sentence
-from moorage.records import NamedTuple
 from moorage.table import Table, Tabular
 
 from .autoscaler_protocol import AutoscalerSettings

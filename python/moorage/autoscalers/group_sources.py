@@ -16,7 +16,7 @@ from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, 
 from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags
 from .group_settings import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import UNSET, UnsetType
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""

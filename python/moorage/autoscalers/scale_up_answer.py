@@ -14,7 +14,7 @@ from moorage.document import Amount, Count, Document, Positive
 from moorage.errors import number_of
 from moorage.grouped import by_count
 from moorage.kube import Object
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from moorage._core.base.resources import PodGates
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, tried, tried_text
 from moorage.kube import Pod
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .karpenter.short_refusals import short_refusal
 

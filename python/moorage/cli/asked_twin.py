@@ -28,10 +28,10 @@ from moorage.errors import InputError, MoorageError, located
 from moorage.kube.read.files import source_name
 from moorage.kube.read.read_objects import Listed
 from moorage.kube.strict_documents import Strict, decode_part, read_value
+from moorage.lazy import NamedTuple
 from moorage.live.shares import Limits
 from moorage.live.twin_server import JSON, Forks, Template, TwinRefusalError, Work, refusal
 from moorage.live.web_server import Reply
-from moorage.records import NamedTuple
 
 from .app import app, run
 from .commands.check import check

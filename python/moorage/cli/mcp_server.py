@@ -33,9 +33,9 @@ from mcp_types import Tool as McpTool
 from moorage._version import __version__
 from moorage.cluster.verbs import BY_NAME, VERBS
 from moorage.errors import InputError, MoorageError, located, shorten
+from moorage.lazy import NamedTuple
 from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
 from moorage.live.web_server import HttpRequest, Reply, WebServer
-from moorage.records import NamedTuple
 
 from .options.change_options import ChangingCommand
 from .options.option_types import CHANGES, INPUT, OUTPUT, SCHEDULER, heading_of

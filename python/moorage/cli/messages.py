@@ -14,8 +14,8 @@ from typing import Any, Self
 import click
 
 from moorage.errors import number_of, printable
+from moorage.lazy import NamedTuple
 from moorage.notes import FACT, WARNING, RoutineNote, with_notes
-from moorage.records import NamedTuple
 
 NOTES = "moorage.notes"
 """Of the context of a command: its notes."""

@@ -14,7 +14,7 @@ import click
 
 from moorage.errors import InputError, nearest, shorten
 from moorage.kube.read.files import STDIN
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .app import app
 

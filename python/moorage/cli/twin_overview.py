@@ -10,7 +10,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError, MoorageError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from moorage.live.followed_cluster import Moment

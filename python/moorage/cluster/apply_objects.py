@@ -25,7 +25,7 @@ from moorage.kube.read.python_values import Source
 from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, ObjectStore, find_object
 
 from .change import Change, with_own_uids

@@ -29,7 +29,7 @@ from moorage.kube.model.workload import MAX_PODS, QUEUE, CronJob, Job
 from moorage.kube.read.python_values import Source
 from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.kube.workloads.missing_pods import new_pod
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, ServerError, kind_named
 
 from .apply_objects import apply as apply_objects

@@ -22,7 +22,7 @@ from moorage._core.base.selectors import tolerates
 from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.kube import Deployment, Object, Pod, Taint
 from moorage.kube.model.node import is_of_a_moment
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .amounts import offered, quantity_text

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError, either, first_of, located
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from .change import Change

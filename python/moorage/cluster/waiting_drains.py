@@ -11,7 +11,7 @@ from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.kube.admission.request import RefusedError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ApiError, ObjectClient, find_object
 
 from .change import Change

@@ -36,7 +36,7 @@ from moorage.kube.model.workload import (
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, ServerError, find_object, kind_named, parse_reference
 
 from .change import Change, updated

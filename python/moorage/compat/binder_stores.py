@@ -21,7 +21,7 @@ from moorage.errors import CacheError
 from moorage.kube import Pod, PodDisruptionBudget, PodGroup
 from moorage.kube.model.pod_group import GROUP_ANNOTATION
 from moorage.kube.model.workload import Deployment
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .godel import (
     SINGLE_POD_UNIT,

@@ -28,7 +28,7 @@ from moorage.engine.volume.volume_binder import (
     counting_failures,
 )
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import Informer, ObjectClient
 
 

@@ -27,7 +27,7 @@ from moorage.kube.workloads.job_state import (
 from moorage.kube.workloads.missing_pods import create_missing, new_pod
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.kube.workloads.stateful_pods import by_ordinal, ordinals
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import find_object
 from moorage.table import Table, Tabular

@@ -16,7 +16,7 @@ from moorage.kube.workloads.daemon_pods import node_of, should_continue, should_
 from moorage.kube.workloads.missing_pods import create_daemons, create_missing, daemon_spec, written_revision
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.kube.workloads.revisions import forgotten_revisions, is_updated, mark_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import Indexer
 
 from .availability import Availability, AvailablePods, Rollout, rollout_of

@@ -28,7 +28,7 @@ from moorage.kube.model.storage import (
 )
 from moorage.kube.model.workload import WORKLOADS, ControllerRevision
 from moorage.kube.releases import FeatureGates
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
 

@@ -63,7 +63,7 @@ from moorage.kube.workloads.ownership import (
 from moorage.kube.workloads.readiness import with_readiness
 from moorage.kube.workloads.revisions import Mark
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import (
     AlreadyExistsError,

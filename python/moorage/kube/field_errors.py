@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .go_texts import go_json, quote
 

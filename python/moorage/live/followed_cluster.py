@@ -22,7 +22,7 @@ from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Object, Pod
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ApiError, DeletedFinalStateUnknown
 from moorage.store.informer import Informer, InformerFactory, last_state
 from moorage.store.protocol import WatchEvent

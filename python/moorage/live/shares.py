@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from threading import Lock
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 TIMEOUT = 10.0
 """Seconds that a client has for the handshake, and by default for each part of a request."""

@@ -26,7 +26,7 @@ from weakref import finalize
 
 from moorage.answers.bounds.linear_program import SOLVER
 from moorage.errors import MoorageError, number_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .http_common import JSON as JSON
 from .shares import Limits

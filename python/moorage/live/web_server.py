@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from moorage.errors import MoorageError, missing
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .http_common import Reloaded
 from .shares import LINGER, TIMEOUT, Shares

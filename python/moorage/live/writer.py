@@ -24,7 +24,7 @@ from moorage.engine.framework.handle import Event, EventRecorder, Then, Writes, 
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import is_subdomain
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import AlreadyExistsError, ApiError, NotFoundError, UnreachableError
 
 from .client.connection import Connection, Method

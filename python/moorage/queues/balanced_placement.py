@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import log2
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .topology_domains import Domain, NoPlacementError, PlacementSearch, sum_up
 

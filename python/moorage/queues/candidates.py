@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from moorage.kube.model.kueue import ANY, LOWER, NEWER
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .flavors import FlavorAssigner
 from .quota import Undo

@@ -8,7 +8,7 @@ from moorage.kube.apiserver.kueue_configuration import ReadConfiguration, read_k
 from moorage.kube.model.autoscaling import ConfigMap
 from moorage.kube.model.meta import LabelSelector
 from moorage.kube.workloads.kind_rules import map_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .settings import GATES, Settings
 

@@ -13,7 +13,7 @@ from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.node import Node as ClusterNode
 from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .settings import Settings
 from .snapshot import FlavorGroup, Queue, QueueSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moorage.kube.model.kueue import NEVER
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
 from .fair_sharing import preempted_by_share

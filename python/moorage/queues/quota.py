@@ -13,7 +13,7 @@ from typing import Any
 
 from moorage._core.base.quantity import parse
 from moorage.kube.model.kueue import FairSharing, ResourceGroup
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .whole_amounts import Amounts, FlavorResource, amount
 

@@ -15,7 +15,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher, find_intolerable_t
 from moorage.kube.model.kueue import PodSet, ResourceFlavor, Topology, TopologyRequest
 from moorage.kube.model.node import HOSTNAME, Node
 from moorage.kube.model.pod import PodSpec, Toleration
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .balanced_placement import balanced_domains
 from .quota import Undo

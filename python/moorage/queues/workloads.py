@@ -11,7 +11,7 @@ from functools import lru_cache
 from moorage.kube.model.kueue import PodSet, TopologyAssignment, Workload
 from moorage.kube.model.meta import Condition as ApiCondition
 from moorage.kube.model.workload import KUEUE
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .pod_policies import PodPolicies
 from .settings import Settings

@@ -24,7 +24,7 @@ from moorage.kube.plain import object_to_dict
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.strict_documents import Strict, parse_moment
 from moorage.kube.workloads.ownership import Names
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import parse_reference
 from moorage.table import Table, Tabular
 

@@ -21,7 +21,7 @@ from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
 from moorage.answers.nodes.node_use import RESOURCES, NodeUse, grouping_labels
 from moorage.answers.page import Cell, Drawn, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from moorage.cluster.amounts import in_shown_order
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, rows_of
 
 from .replay import History, Verification

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from moorage.document import Document
 from moorage.errors import InputError, nearest
 from moorage.grouped import grouped
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular, rows_of
 
 from .sweep_file import Cell

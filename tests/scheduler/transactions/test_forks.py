@@ -117,6 +117,7 @@ def state_in_common(one: Scheduler, other: Scheduler) -> list[str]:
         kind.__qualname__
         for kind in kinds
         if kind.__module__.startswith("moorage")
+        and not issubclass(kind, tuple)
         and not getattr(getattr(kind, "__struct_config__", None), "frozen", False)
         and not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
     )

@@ -29,7 +29,7 @@ from moorage.kube.model.pod_group import (
     PodGroupSpec,
     unit_name,
 )
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .explain_document import Explanation
 from .explain_pod import explain

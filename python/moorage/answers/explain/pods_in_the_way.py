@@ -33,7 +33,7 @@ from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.object_defaults import merge_label_keys
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
 from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import NotFoundError, ObjectClient
 
 from .examine_preemption import examine_preemption

@@ -20,7 +20,7 @@ from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.deployment_rollout import revision_of, without_hash
 from moorage.kube.workloads.ownership import Workload
 from moorage.kube.workloads.revisions import is_updated, mark_of, update_revision
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .pods_in_the_way import running_pods, sets_of

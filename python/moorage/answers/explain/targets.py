@@ -28,8 +28,8 @@ from moorage.kube.model.workload import CronJob, DaemonSet, Job
 from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
-from moorage.records import NamedTuple
 from moorage.store import kind_named, only_namespace
 
 from ..asked_pods import without_number

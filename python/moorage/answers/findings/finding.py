@@ -11,8 +11,8 @@ from moorage.kube import Cluster, Deployment, Object, Pod
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.missing_pods import MAKERS as _MAKERS
 from moorage.kube.workloads.ownership import Workload, Workloads, is_active
+from moorage.lazy import NamedTuple
 from moorage.notes import reworded
-from moorage.records import NamedTuple
 
 from .lint_rules import RULES
 

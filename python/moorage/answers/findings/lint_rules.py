@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 ERROR, WARNING, INFO = LEVELS = ("error", "warning", "info")
 """Something does not work now; it will not at the next drain, rollout or failure; it may be meant."""

@@ -21,7 +21,7 @@ from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.ownership import Workload, Workloads
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers

@@ -14,10 +14,10 @@ from moorage.errors import InputError, number_of
 from moorage.kube import ClusterQueue, Job, LocalQueue, Object, Pod, PodSpec
 from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
 from moorage.kube.model.workload import MIN_PARALLELISM, QUEUE
+from moorage.lazy import NamedTuple
 from moorage.queues import QueuedWorkload
 from moorage.queues.whole_amounts import amount, text
 from moorage.queues.workloads import READY
-from moorage.records import NamedTuple
 from moorage.store import find_object
 
 from .decided_workloads import new_preemptions, nodes_text, owner_of, preemption_text

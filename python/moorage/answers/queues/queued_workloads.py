@@ -13,9 +13,9 @@ from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.meta import Object
 from moorage.kube.model.workload import QUEUE, Deployment, Job, LeaderWorkerSet, StatefulSet
 from moorage.kube.workloads.ownership import Workload
+from moorage.lazy import NamedTuple
 from moorage.queues import Cycle, Kueue
 from moorage.queues.jobs.job_workloads import framework_of
-from moorage.records import NamedTuple
 
 from .decided_workloads import (
     PlacedOf,

@@ -21,7 +21,7 @@ from moorage.kube.plain import joined, plain
 from moorage.kube.read.load import load_before_and_after
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import FeatureGates, release_named
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .loaded_cluster import ServerChecks
 

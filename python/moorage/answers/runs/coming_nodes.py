@@ -36,8 +36,8 @@ from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import examples, first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
-from moorage.records import NamedTuple
 
 from ..new_nodes import Asked, admitted_pods, asked_pods
 from ..pool_facts import PoolFacts

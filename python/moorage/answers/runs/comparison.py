@@ -25,8 +25,8 @@ from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
+from moorage.lazy import NamedTuple
 from moorage.notes import basis_line, basis_of, of_kinds, with_notes
-from moorage.records import NamedTuple
 
 from ..homeless_pods import HELD, KEPT
 from ..scheduler import Scheduler

@@ -24,7 +24,7 @@ from moorage.kube import Deployment, Node, Pod, group_of
 from moorage.kube.model.workload import full_kind
 from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import find_object
 
 from ..homeless_pods import KEPT, NOT_ROLLED_OUT, are_new

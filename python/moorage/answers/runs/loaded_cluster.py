@@ -29,7 +29,7 @@ from moorage.kube.read.read_objects import Listed
 from moorage.kube.releases import FeatureGates, changed_gates, selected_gates
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 

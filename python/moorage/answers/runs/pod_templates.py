@@ -46,7 +46,7 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next
 from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from ..asked_pods import as_template, without_number

@@ -50,8 +50,8 @@ from moorage.kube.workloads.ownership import (
     has_made_up_uid,
     is_active,
 )
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote, as_sentence, basis_of
-from moorage.records import NamedTuple
 from moorage.store import ObjectStore, find_object
 
 from ..homeless_pods import EVICTED as EVICTED

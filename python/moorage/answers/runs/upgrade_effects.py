@@ -20,7 +20,7 @@ from moorage.kube.plain import plain
 from moorage.kube.releases import RELEASES, FeatureGates, Version, gates_of, parse_version
 from moorage.kube.releases.feature_gates import Stage
 from moorage.kube.workloads.ownership import Workloads, is_healthy
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 _MOST = 3
 

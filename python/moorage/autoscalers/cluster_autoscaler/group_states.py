@@ -20,7 +20,7 @@ from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.workloads.daemon_pods import should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .flags import Flags, Memory, ScaledGroup, ScaleUpRequest
 

@@ -19,7 +19,7 @@ from moorage._core.base.resources import ZERO, pod_requests
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import Taint
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .drain_rules import Budgets, DrainContext, is_long_terminating, pods_to_move
 from .estimator import RemainingQuotas, capacity

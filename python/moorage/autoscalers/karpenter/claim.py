@@ -15,7 +15,7 @@ from moorage._core.provision.label_requirements import RequirementSet
 from moorage._core.provision.thresholds import summed
 from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..providers.instance_type import RESERVED, total
 from .claim_template import ClaimTemplate

@@ -14,7 +14,7 @@ import numpy as np
 from moorage._core.base.go_sort import sort_order
 from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..hourly_cost import UNKNOWN, HourlyCost, rounded

@@ -11,7 +11,7 @@ from math import ceil
 from moorage.kube import Condition, Node
 from moorage.kube.go_texts import timestamp
 from moorage.kube.model.cluster import seconds
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..providers.instance_type import POOL
 from .cluster_view import ClusterView

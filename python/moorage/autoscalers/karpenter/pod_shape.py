@@ -39,7 +39,7 @@ from moorage.kube import (
 from moorage.kube.go_texts import go_json
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.plain import plain
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 # ---- sorting as Go's sort.Slice does: equal items come in an order that follows from the order before ------
 

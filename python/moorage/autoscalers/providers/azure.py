@@ -17,7 +17,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, examples, located, number_of
 from moorage.kube.apiserver.decode import decode
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..hourly_cost import UNKNOWN
 from .catalogues import read_catalogue

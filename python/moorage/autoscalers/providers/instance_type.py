@@ -17,7 +17,7 @@ from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
 from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..hourly_cost import UNKNOWN, HourlyCost
 from .known_labels import DOMAINS, GKE_ACCELERATOR, domain_of

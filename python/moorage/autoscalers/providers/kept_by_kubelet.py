@@ -12,7 +12,7 @@ from math import ceil, inf
 import msgspec
 
 from moorage._core.base.quantity import Quantity
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -20,8 +20,8 @@ from moorage.errors import InputError, examples, first_of, located, number_of
 from moorage.kube import Node, NodeOverlay, NodePool, NodeSelectorRequirement, Object, PersistentVolume
 from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
 from moorage.kube.model.node import REGION
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
-from moorage.records import NamedTuple
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in

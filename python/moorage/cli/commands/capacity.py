@@ -209,9 +209,9 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     shell_complete=offer(
         offered_labels, "device", "namespace", "pool", "queue", "type", "version", "workload", "zone"
     ),
-    help="Show a row for each value of a node label, or version of the kubelet; what the pods of each "
-    "namespace request, and the use of its quotas, which -n shows of one; what each workload requests; who "
-    "holds GPUs and other devices; or what the queues of Kueue use, borrow and lend.",
+    help="Show a row for each value of a label or version of the kubelet; what the pods of each namespace "
+    "request, and the use of its quotas, which -n shows of one; what each workload requests; who holds GPUs; "
+    "or what the queues of Kueue use, borrow and lend.",
 )
 @click.option(
     "-l",

@@ -17,7 +17,7 @@ from moorage.cluster.references import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
 from moorage.grouped import grouped
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..messages import ROWS, most_rows, note
 from ..options.change_options import command_alike

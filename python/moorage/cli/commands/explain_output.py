@@ -38,8 +38,8 @@ from moorage.engine.preemption.eviction_units import priority_of
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.about_input import AboutInput
+from moorage.lazy import NamedTuple
 from moorage.notes import DecidingLine
-from moorage.records import NamedTuple
 
 from ..messages import with_own_notes
 from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value

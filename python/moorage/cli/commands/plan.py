@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, examples, located, no_node, number_of, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..messages import Stages, show_progress
 from ..options.change_options import (

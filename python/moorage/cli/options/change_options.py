@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cluster.verbs import BY_NAME, VERBS, RequestedChange
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .option_types import (
     CHANGES,

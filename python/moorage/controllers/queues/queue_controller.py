@@ -29,12 +29,12 @@ from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.workloads.deployment_rollout import WORKER, group_of
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.ownership import FINISHED, Names, has_made_up_uid, is_active, refers_to
+from moorage.lazy import NamedTuple
 from moorage.queues import AdmittedPods, Cycle, Kueue, QueuedWorkload
 from moorage.queues.configuration import Configuration, read_configuration
 from moorage.queues.jobs.job_workloads import JobWorkloads, role_of
 from moorage.queues.settings import Settings
 from moorage.queues.whole_amounts import amounts_of
-from moorage.records import NamedTuple
 from moorage.saved_fields import SavedFields
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent, find_object
 

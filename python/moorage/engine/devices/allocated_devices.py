@@ -27,7 +27,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaim,
 )
 from moorage.kube.model.resource_slices import Device, ResourceSlice
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .allocator import ClaimResult, DeviceResult
 from .claim_requests import AllocationError, Features, PreparedRequest

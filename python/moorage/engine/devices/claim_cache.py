@@ -14,7 +14,7 @@ from moorage._core.devices.claims_of_pods import (
 from moorage.kube import Pod
 from moorage.kube.model.pod_group import PodGroup
 from moorage.kube.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import Informer, Lister, NotFoundError
 
 from ..framework import FrameworkHandle

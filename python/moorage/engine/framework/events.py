@@ -20,7 +20,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates, pod_requests
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, Resources
 from moorage.kube.releases import FeatureGates
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 
 class ActionType(IntFlag):

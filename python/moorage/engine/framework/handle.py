@@ -16,7 +16,7 @@ from msgspec import Struct
 from moorage.errors import MoorageError, place_of
 from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
 
 from ..cache import SchedulerCache, Snapshot

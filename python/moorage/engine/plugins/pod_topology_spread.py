@@ -13,8 +13,7 @@ from moorage.kube import LabelSelectorMatcher, Node, Pod
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import TopologySpreadConstraint
-from moorage.lazy import lazy_attribute
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple, lazy_attribute
 
 from ..framework.events import (
     NODE,

@@ -20,7 +20,7 @@ from moorage.errors import InputError
 from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, group_of
 from moorage.kube.releases import Release
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..framework import (
     QUEUE_SKIP,

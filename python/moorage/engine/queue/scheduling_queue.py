@@ -20,7 +20,7 @@ from moorage._core.queue.queued_pods import KeyedHeap, Place, PriorityLanes, Que
 from moorage._core.queue.unschedulable_pods import microseconds as microseconds
 from moorage._core.queue.unschedulable_pods import rejection_of
 from moorage.kube import Pod, UnitKey
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..framework import ClusterEvent, Framework, PodNominator, QueuedPod
 from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT

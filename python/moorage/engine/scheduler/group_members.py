@@ -13,8 +13,7 @@ import numpy.typing as npt
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
-from moorage.lazy import lazy_attribute
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple, lazy_attribute
 
 from ..framework import FrameworkHandle, NodeRanking, Placement, PlacementGeneratePlugin, Status, interface
 from ..framework.extension_points import StatusError, check_range, note_exception, note_refused

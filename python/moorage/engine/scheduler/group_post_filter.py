@@ -14,8 +14,7 @@ from typing import Any
 from moorage._core.decide.search import Search
 from moorage._core.state.pod_spec import bound
 from moorage.kube import Pod
-from moorage.lazy import lazy_attribute
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple, lazy_attribute
 
 from ..framework import (
     Code,

@@ -18,7 +18,7 @@ from moorage._core.volumes.volume_counts import VolumeCounts
 from moorage.grouped import grouped
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import InformerFactory
 from moorage.store.indexer import KeyLog
 

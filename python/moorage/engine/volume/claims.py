@@ -28,7 +28,7 @@ from moorage.kube import (
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
 from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, TopologySelectorTerm
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import NotFoundError
 
 # ---- constants ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from moorage.kube import (
 )
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
 from ..framework.waiting_pods import Steps, take_all

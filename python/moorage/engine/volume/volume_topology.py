@@ -24,7 +24,7 @@ from moorage.kube import (
 from moorage.kube.model.node import REGION, ZONE
 from moorage.kube.model.pod import DiskVolumeSource
 from moorage.kube.model.storage import PersistentVolumeSpec
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store.indexer import Indexer
 
 from .claims import MIGRATED_PLUGINS, VolumeError, matches_labels

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.admission_policies import IGNORE
 from ..model.meta import Object, group_suffix

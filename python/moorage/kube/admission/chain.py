@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.grouped import grouped
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.overlay import key_of
 from ..apiserver.unread_fields import has_hidden

@@ -14,7 +14,7 @@ from typing import Any
 from moorage._core.base.label_syntax import requirement_error
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.struct_tables import read_table
 from ..field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from moorage.errors import InputError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.decode import CLUSTER_SCOPED, is_json
 from ..apiserver.go_structs import decoding_fault

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
 from ..model.meta import QuantityLike, Resources

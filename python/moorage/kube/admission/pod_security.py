@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..field_errors import Fault, invalid
 from ..go_texts import go_json

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.decode import decode
 from ..model.autoscaling import VerticalPodAutoscaler

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 
 from moorage.errors import MoorageError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Object, resource
 from ..model.pod import Pod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.errors import first_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Object
 from ..model.node import SECURITY_LABELS, Namespace

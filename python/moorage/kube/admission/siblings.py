@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Object, Struct
 from ..model.new_pods import FieldChange, NewPodsDocument

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from moorage.errors import InputError, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..cel.cel_errors import CostError, EvaluationError, begin_work
 from ..cel.kubernetes_functions import library

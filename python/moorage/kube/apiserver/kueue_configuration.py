@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.errors import InputError, located
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..field_errors import unsupported
 from ..model.autoscaling import KUEUE_KEY, ConfigMap

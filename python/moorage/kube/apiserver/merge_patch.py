@@ -11,7 +11,7 @@ import msgspec
 
 from moorage.errors import InputError, located
 from moorage.grouped import grouped
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .unknown_fields import LISTS, MAPS, fields_of
 

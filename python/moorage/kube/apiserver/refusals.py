@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 import msgspec
 
 from moorage.errors import InputError, nearest, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta

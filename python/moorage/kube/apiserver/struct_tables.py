@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from msgspec.structs import FieldInfo, fields, replace
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Struct, in_thousandths
 from ..releases import ALWAYS, Condition, split_condition

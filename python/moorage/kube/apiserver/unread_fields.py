@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import fields, force_setattr
 
 from moorage._core.base.quantity import Quantity, parse
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Struct
 from ..model.pod import PodSpec

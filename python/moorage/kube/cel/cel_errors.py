@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from threading import local
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 # Below characters outside ASCII, which terminals often show in two columns.
 WIDE_DOT, WIDE_MARK = "\uff0e", "\uff3e"

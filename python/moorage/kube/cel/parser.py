@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .cel_errors import CompileError, Problem
 from .values import BOOL, BYTES, DOUBLE, DYN, INT, NULL, STRING, UINT, CelType, Uint

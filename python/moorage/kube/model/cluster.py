@@ -17,7 +17,7 @@ from msgspec import structs
 from moorage import kube as everything
 from moorage.document import Count, Document
 from moorage.errors import first_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..releases.release import EndedVersion

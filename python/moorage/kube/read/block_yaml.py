@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 # The printable characters of YAML beyond ASCII, without line breaks and the byte order mark; of all printable
 # characters those besides blank, # and :.

@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from moorage.errors import examples
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..admission.chain import Existing, NewPods
 from ..admission.siblings import Siblings

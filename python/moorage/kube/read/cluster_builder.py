@@ -12,8 +12,8 @@ from functools import cache, partial
 from itertools import chain
 
 from moorage.errors import InputError, examples, number_of, shorten
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote, as_sentence
-from moorage.records import NamedTuple
 
 from .. import read as room
 from .. import workloads as of_workloads

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 from moorage.errors import InputError, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 # ---- unpacking ---------------------------------------------------------------------------------------------
 #

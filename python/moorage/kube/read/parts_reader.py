@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from moorage._core.base.shared_parts import SharedTexts, cut, insert
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.unread_fields import unread_text, unread_type
 from ..model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike

@@ -15,9 +15,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, NoObjectError, UnusableError, examples, shorten
-from moorage.lazy import lazy_attribute
+from moorage.lazy import NamedTuple, lazy_attribute
 from moorage.notes import RoutineNote
-from moorage.records import NamedTuple
 
 from .. import read as room
 from .. import workloads as of_workloads

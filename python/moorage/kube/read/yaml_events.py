@@ -12,7 +12,7 @@ import yaml
 from yaml import events
 
 from moorage.errors import InputError, shorten
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.unknown_fields import Path, path_text
 from .block_yaml import MAX_DEPTH, UnplacedError, resolve_plain

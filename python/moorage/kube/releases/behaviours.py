@@ -12,7 +12,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .feature_gates import OF_THE_SCHEDULER, Effect, FeatureGates, gates_of
 from .release import Release

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moorage.errors import InputError, located, nearest
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .release import DEFAULT, RELEASES, Release
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
+from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
-from moorage.records import NamedTuple
 
 from ..admission.validate_object import validate
 from ..apiserver.decode import Head, decode, decode_kind, is_known

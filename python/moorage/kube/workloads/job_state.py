@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count, islice
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Condition, Object, ObjectMeta, whole_number
 from ..model.pod import Pod

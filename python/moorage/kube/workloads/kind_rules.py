@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moorage.errors import InputError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 # ---- kind values -------------------------------------------------------------------------------------------
 #

@@ -11,7 +11,7 @@ from math import inf
 import msgspec
 
 from moorage._core.base.shared_parts import PartMemo
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.decode import is_known
 from ..model.meta import Object, OwnerReference

@@ -12,7 +12,7 @@ from math import ceil, floor
 from typing import Any
 
 from moorage.errors import number_of
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import percent
 from ..model.meta import share as share_of

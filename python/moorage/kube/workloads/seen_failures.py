@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..apiserver.decode import decode
 from ..model.meta import Condition, Object, ObjectMeta, with_condition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..model.meta import Object, ObjectMeta, OwnerReference, percent, whole_number
 from ..model.pod import PersistentVolumeClaimTemplate, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume

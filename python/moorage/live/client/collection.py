@@ -14,7 +14,7 @@ from moorage.kube import Node, Object, Pod
 from moorage.kube.apiserver.decode import UNREADABLE, Head, decode_kind
 from moorage.kube.model.meta import Struct, plural
 from moorage.kube.read.parts_reader import PartsReader
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.store.errors import (
     ApiError,
     NotFoundError,

@@ -16,7 +16,7 @@ from moorage.errors import InputError
 from moorage.kube import Resources
 from moorage.kube.apiserver.decode import UNREADABLE
 from moorage.kube.read.files import read_file, source_name
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .trace_builder import GPU_MODEL, TraceBuilder, csv_rows, heading, lines, list_of, map_of, number_of
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from moorage.errors import InputError, located
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table
 
 from ..replay import History

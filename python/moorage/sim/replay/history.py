@@ -17,7 +17,7 @@ from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, MoorageError, missing, number_of
 from moorage.kube import Node, Pod, parse_milli, parse_value
 from moorage.kube.read.files import source_name
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from ..autoscaler import AutoscalerState, autoscale

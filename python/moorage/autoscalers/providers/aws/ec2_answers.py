@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from moorage.errors import InputError, located, shorten
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.strict_documents import parse_moment
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..catalogues import read_catalogue
 from ..prices import read_price

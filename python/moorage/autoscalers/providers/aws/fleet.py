@@ -14,7 +14,7 @@ from operator import or_
 from moorage._core.provision.label_requirements import RequirementSet
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, Launched, by_price
 from moorage.autoscalers.karpenter.type_columns import KnownType
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...hourly_cost import HourlyCost
 from ..instance_type import CAPACITY_TYPE, RESERVED, InstanceType, Offering

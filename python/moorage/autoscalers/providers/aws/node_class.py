@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..kept_by_kubelet import AWS, KubeletSettings
 

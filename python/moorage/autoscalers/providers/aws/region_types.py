@@ -14,7 +14,7 @@ from moorage.errors import InputError, examples, number_of
 from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
 from moorage.kube.model.autoscaling import ProviderNodeClass
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ..instance_type import (
     CAPACITY_TYPE,

@@ -15,7 +15,7 @@ from moorage.kube.apiserver.go_structs import DecodeError, GoType, decode, decod
 from moorage.kube.go_texts import SECOND, go_json
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from .. import configuration as room
 from ..interface import Plugin

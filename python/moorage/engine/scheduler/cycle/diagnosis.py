@@ -17,7 +17,7 @@ from moorage.engine.framework.interface import Code, Status
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.status import fit_error, with_detail
 from moorage.engine.queue.hints import EXTENDER
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

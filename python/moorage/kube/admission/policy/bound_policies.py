@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import BOOL

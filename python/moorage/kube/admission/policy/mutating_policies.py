@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...apiserver.json_patch import PatchError, PatchTestError, patched
 from ...cel.cel_errors import CompileError, EvaluationError, NotKnownError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...apiserver.unread_fields import is_hidden
 from ...cel.authorizer import (

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...field_errors import Json
 from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule

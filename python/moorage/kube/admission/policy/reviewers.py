@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...model.admission_policies import EXACT
 from ...model.cluster import Cluster

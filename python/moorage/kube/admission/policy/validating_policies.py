@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import STRING

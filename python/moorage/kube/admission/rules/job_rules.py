@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...field_errors import Fault, Json, invalid, part, parts, required, unsupported
 from ...go_texts import go_json, parse_duration

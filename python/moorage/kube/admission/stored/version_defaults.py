@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from moorage._core.base.quantity import Quantity
-from moorage.records import NamedTuple
+from moorage.lazy import NamedTuple
 
 from ...apiserver.decode import decode
 from ...apiserver.struct_tables import DEPENDENT, Dependent, default_lines, job_defaults, planned_parts

@@ -461,13 +461,9 @@ def _of_catalogue(
     there = {each[key] for each in labels for key in (ZONE, REGION) if key in each}
     there |= volume_zones | asked_zones(pools)
     given = _named_for(name, sources)
-    of_others = {
-        region
-        for node in (() if there or given.region else nodes)  # the pools have none yet
-        for key in (ZONE, REGION)
-        if (region := REGION_OF[name](node.metadata.labels.get(key, "")))
-        and lister.types_of(region, lister.zones_of(region)).types
-    }
+    others = () if there or given.region else nodes  # the pools have none yet
+    named = {REGION_OF[name](node.metadata.labels.get(key, "")) for node in others for key in (ZONE, REGION)}
+    of_others = {each for each in named if each and lister.types_of(each, lister.zones_of(each)).types}
     region = region_among(name, given.region, there or of_others, pools[0].name)
     every = lister.zones_of(region)
     zones = given.zones or [zone for zone in every if zone in there and not lister.takes_all_zones] or every

@@ -314,21 +314,26 @@ class QueueController(SavedFields):
         """Delete the workload of a StatefulSet without replicas, or of groups that a LeaderWorkerSet lacks; a
         new one comes with the first of its pods."""
         obj = cast("StatefulSet | LeaderWorkerSet", changed.obj)
-        replicas = 0 if changed.is_gone else 1 if obj.spec.replicas is None else obj.spec.replicas
-        of_groups = {f"{obj.metadata.uid}/{at}" for at in range(replicas)}
-        for unit in [*self._keys, *self.refused]:
-            uid, _, index = unit.partition("/")
-            if uid == obj.metadata.uid and not (unit in of_groups if index else replicas):
-                self._forget(unit)
+        uid, replicas = obj.metadata.uid, 1 if obj.spec.replicas is None else obj.spec.replicas
+        numbers = range(0 if changed.is_gone else replicas)
+        if isinstance(obj, StatefulSet):
+            left = [] if numbers else [uid]
+        else:
+            kept = {f"{uid}/{at}" for at in numbers}
+            groups = {unit for unit in (*self._keys, *self.refused) if unit.startswith(f"{uid}/")}
+            left = sorted(groups - kept)
+        for unit in left:
+            self._forget(unit)
 
     def _forget(self, unit: str) -> None:
         """Delete the workload of a job that is gone; that of a group stays until all of its pods are."""
         self.refused.pop(unit, None)
-        kueue, key = self._shared.changing(), self._keys.pop(unit, "")
-        workload = kueue.workloads.get(key)
+        if (key := self._keys.pop(unit, None)) is None:
+            return
+        workload = self.kueue.workloads.get(key)
         owners = () if workload is None else workload.obj.metadata.owner_references
         if not any(owner.kind == Pod.__name__ and owner.uid in self._keys for owner in owners):
-            kueue.delete(KueueWorkload.__name__, key)
+            self._shared.changing().delete(KueueWorkload.__name__, key)
 
     def _follow_job(self, changed: _Changed, maker: JobWorkloads) -> None:
         """Make the workload of a new job, and end that of one that has ended."""

@@ -161,7 +161,7 @@ def _compared(job: Json, placement: Sequence[str]) -> Json:
     pods = part(spec, "template")
     metadata = _without(part(pods, "metadata"), *placement)
     of_pods = {"restartPolicy": "OnFailure"} | _without(part(pods, "spec"), *placement)
-    template |= {"spec": spec | {"template": {"metadata": metadata, "spec": of_pods}}}
+    template = template | {"spec": spec | {"template": {"metadata": metadata, "spec": of_pods}}}
     return {"replicas": 1, "groupName": "default"} | job | {"template": template}
 
 

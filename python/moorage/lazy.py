@@ -48,8 +48,10 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, members)
             types = members.get("__annotations__", {})
-            defaults = [members.pop(field) for field in types if field in members]
-            tuple_class = namedtuple(name, types, defaults=defaults, module=members["__module__"])
+            defaults = {field: members.pop(field) for field in types if field in members}
+            if [*defaults] != [*types][len(types) - len(defaults) :]:  # `namedtuple` takes them for the last
+                raise TypeError(f"{name}: a field without a default follows one that has a default")
+            tuple_class = namedtuple(name, types, defaults=defaults.values(), module=members["__module__"])
             tuple_class.__bases__ = *tuple_class.__bases__, *[base for base in bases if type(base) is not cls]
             tuple_class.__new__.__annotations__ = types
             for key, member in members.items():

@@ -15,6 +15,7 @@ from moorage.controllers.persistent_volume import WorkQueue as WorkQueue
 from moorage.controllers.persistent_volume import new_controller as new_controller
 
 # The controller by itself: when it looks at anything again, and what an undo of the store does to it.
+from moorage.controllers.queues.queued_pods import queued_unit as queued_unit
 from moorage.controllers.resource_claim_controller import ResourceClaimController as ResourceClaimController
 
 # The controller by itself: tables of upstream's tests, its threads, locks and metrics.

@@ -13,6 +13,8 @@ from msgspec import UNSET
 import moorage as mo
 from moorage.errors import InputError
 from moorage.kube import Job, Pod, decode_object, load
+from tests.calls import calls_of
+from tests.doors.controllers import queued_unit
 from tests.make import manifest, workload, written
 
 Json = dict[str, Any]
@@ -391,3 +393,16 @@ def test_a_set_of_pods_has_a_workload_as_long_as_it_has_replicas() -> None:
     scheduler.sync()
     names = [each.name.rpartition("-")[0] for each in scheduler.client.list("Workload")[0]]
     assert names == ["leaderworkerset-llm-0"]
+
+
+def test_pods_that_are_admitted_together_are_looked_for_once() -> None:
+    meta, spec = job("w", 1)["metadata"], job("w", 1)["spec"]["template"]["spec"]
+
+    def looks(number: int) -> int:
+        pods = [written("v1/Pod", meta | {"name": f"w{at}"}, spec) for at in range(number)]
+        cluster = load([NODE, QUEUES[0], of_team(9), QUEUES[2], *pods])
+        made, calls = calls_of(queued_unit, mo.Scheduler, cluster)
+        assert len(made.run().placements) == number
+        return len(calls)
+
+    assert looks(8) == 2 * looks(4)

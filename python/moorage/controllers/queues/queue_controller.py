@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from msgspec.structs import replace
 
+from moorage.grouped import grouped
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.autoscaling import KUEUE_KEY, ConfigMap
 from moorage.kube.model.cluster import PodAdditions, Suspended
@@ -62,6 +64,7 @@ _FOR_JOBS = (LocalQueue, WorkloadPriorityClass, PriorityClass)
 _SECOND = 1000
 
 _Standing = dict[str, defaultdict[int, Counter[tuple[str, ...]]]]
+_PodsIn = Callable[[str], Mapping[str, Sequence[Pod]]]
 
 
 class _SharedKueue:
@@ -188,9 +191,10 @@ class QueueController(SavedFields):
             self._is_behind = False
             kueue = self._shared.changing()
             self._cycles += kueue.run()
+            pods_in = cache(self._pods_by_workload)
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:
-                    self._carry_out(workload, workload.status == "admitted" and workload.active)
+                    self._carry_out(workload, workload.status == "admitted" and workload.active, pods_in)
             for key in kueue.take_decided():
                 record(self._client, key, kueue.workloads.get(key))
             self._version = self._client.list(KueueWorkload)[1]
@@ -295,7 +299,7 @@ class QueueController(SavedFields):
         known = kueue.workloads.get(workload.key)
         if changed.is_gone:
             if known is not None and known.status == "admitted":
-                self._carry_out(known, is_running=False)
+                self._carry_out(known, False, self._pods_by_workload)
             kueue.delete(KueueWorkload.__name__, workload.key)
             self._keys = {unit: key for unit, key in self._keys.items() if key != workload.key}
             for owner in workload.metadata.owner_references:
@@ -355,7 +359,8 @@ class QueueController(SavedFields):
             self._update(job, workload, maker)
             if isinstance(job, Job):
                 workload = kueue.workloads[workload.key]
-                self._carry_out(workload, workload.status == "admitted" and workload.active)
+                is_running = workload.status == "admitted" and workload.active
+                self._carry_out(workload, is_running, self._pods_by_workload)
 
     def _update(self, job: Object, workload: QueuedWorkload, maker: JobWorkloads) -> None:
         """Let a workload follow a change of its job: of all that it asks for while it waits, of its priority
@@ -477,8 +482,9 @@ class QueueController(SavedFields):
 
     # ---- what follows --------------------------------------------------------------------------------------
 
-    def _carry_out(self, workload: QueuedWorkload, is_running: bool) -> None:
-        """Let the job of a workload run, or stop it."""
+    def _carry_out(self, workload: QueuedWorkload, is_running: bool, pods_in: _PodsIn) -> None:
+        """Let the job of a workload run, or stop it; pods that go through queues themselves run, or are
+        deleted, and their controller makes them anew."""
         owners = workload.obj.metadata.owner_references
         if not owners:
             return
@@ -487,7 +493,11 @@ class QueueController(SavedFields):
             self._expand(workload, waiting, is_running)
             return
         if owner.kind in (Pod.__name__, StatefulSet.__name__, LeaderWorkerSet.__name__):
-            self._carry_out_pods(workload, is_running)
+            for pod in pods_in(workload.obj.namespace).get(workload.key, ()):
+                if is_running:
+                    self._let_go(pod, workload)
+                else:
+                    self._control.delete(pod)
             return
         if owner.kind != Job.__name__ and not is_running:
             self._stop(owner.uid, workload.obj.namespace)
@@ -509,16 +519,12 @@ class QueueController(SavedFields):
         new = replace(job.spec, suspend=not is_running, template=template, parallelism=parallelism)
         self._write(job, replace(job, spec=new))
 
-    def _carry_out_pods(self, workload: QueuedWorkload, is_running: bool) -> None:
-        """Let the pods of a workload go, or delete those that run, which their controller makes anew."""
-        pods: list[Pod] = self._client.list(Pod, workload.obj.namespace)[0]
-        for pod in pods:
-            unit = queued_unit(self._client, pod) if is_active(pod) else None
-            if unit is not None and self._keys.get(unit_id(unit.metadata)) == workload.key:
-                if is_running:
-                    self._let_go(pod, workload)
-                else:
-                    self._control.delete(pod)
+    def _pods_by_workload(self, namespace: str) -> Mapping[str, Sequence[Pod]]:
+        """Return the pods of a namespace that go through queues by themselves, in a set or in a group."""
+        pods: list[Pod] = [pod for pod in self._client.list(Pod, namespace)[0] if is_active(pod)]
+        units = ((queued_unit(self._client, pod), pod) for pod in pods)
+        keys = ((self._keys.get(unit_id(unit.metadata)), pod) for unit, pod in units if unit is not None)
+        return grouped((key, pod) for key, pod in keys if key is not None)
 
     def _stop(self, uid: str, namespace: str) -> None:
         """Delete what a workload of another project has made that ran when the cluster was read."""

@@ -24,10 +24,10 @@ from moorage.errors import (
     same_or_nearest,
 )
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
-from moorage.kube.model.workload import CronJob, DaemonSet, Job
+from moorage.kube.model.workload import CronJob, DaemonSet, Job, StatefulSet
 from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
-from moorage.kube.workloads.ownership import Workload, controller_of
+from moorage.kube.workloads.ownership import Workload, controller_of, refers_to
 from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
 from moorage.store import kind_named, only_namespace
@@ -155,6 +155,9 @@ def _without_pods(scheduler: Scheduler, obj: Any) -> str:
         return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
     if isinstance(obj, DaemonSet) and (why := why_on_no_node(obj, scheduler.client.list(Node)[0])):
         return why
+    sets = scheduler.client.list(StatefulSet, obj.namespace)[0]
+    if its := [reference_to(each) for each in sets if refers_to(each.metadata.controller(), obj)]:
+        return f"it has no pods of its own; name a workload that it has made: {examples(its, 3)}"
     return "it has no pod" + _pods_of_missing_groups(scheduler, obj)
 
 

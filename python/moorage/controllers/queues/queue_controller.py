@@ -191,10 +191,11 @@ class QueueController(SavedFields):
             self._is_behind = False
             kueue = self._shared.changing()
             self._cycles += kueue.run()
-            pods_in = cache(self._pods_by_workload)
+            pods_in, standing = cache(self._pods_by_workload), _Standing()
             for key in kueue.take_moved():
                 if (workload := kueue.workloads.get(key)) is not None:
-                    self._carry_out(workload, workload.status == "admitted" and workload.active, pods_in)
+                    is_running = workload.status == "admitted" and workload.active
+                    self._carry_out(workload, is_running, pods_in, standing)
             for key in kueue.take_decided():
                 record(self._client, key, kueue.workloads.get(key))
             self._version = self._client.list(KueueWorkload)[1]
@@ -299,7 +300,7 @@ class QueueController(SavedFields):
         known = kueue.workloads.get(workload.key)
         if changed.is_gone:
             if known is not None and known.status == "admitted":
-                self._carry_out(known, False, self._pods_by_workload)
+                self._carry_out(known, False, self._pods_by_workload, _Standing())
             kueue.delete(KueueWorkload.__name__, workload.key)
             self._keys = {unit: key for unit, key in self._keys.items() if key != workload.key}
             for owner in workload.metadata.owner_references:
@@ -360,7 +361,7 @@ class QueueController(SavedFields):
             if isinstance(job, Job):
                 workload = kueue.workloads[workload.key]
                 is_running = workload.status == "admitted" and workload.active
-                self._carry_out(workload, is_running, self._pods_by_workload)
+                self._carry_out(workload, is_running, self._pods_by_workload, _Standing())
 
     def _update(self, job: Object, workload: QueuedWorkload, maker: JobWorkloads) -> None:
         """Let a workload follow a change of its job: of all that it asks for while it waits, of its priority
@@ -387,7 +388,7 @@ class QueueController(SavedFields):
             return
         key = self._keys.get(unit_id(unit.metadata))
         if key is not None and self.kueue.workloads[key].status == "admitted":
-            self._let_go(pod, self.kueue.workloads[key])
+            self._let_go(pod, standing)
         elif not is_gated(pod):  # as if it had been created so: gates cannot come later
             self._client.delete(Pod, pod.name, pod.namespace)
             self._client.create(gated(pod))
@@ -401,29 +402,38 @@ class QueueController(SavedFields):
                 self._apply(with_top_owner(self._client, pod, workload), units, pod, maker)
 
     def _place(self, pod: Pod, standing: _Standing) -> None:
-        """Give a new pod of a job the domain that it has in its topology.
+        """Give a new pod the domain that it has in its topology."""
+        placed = self._in_domain(pod, self._held_by(pod), standing)
+        if placed is not pod:
+            self._client.update(placed)
+
+    def _in_domain(self, pod: Pod, held: AdmittedPods | None, standing: _Standing) -> Pod:
+        """Return a pod with the domain that it has in the topology of its set.
 
         Parameters
         ----------
         standing : dict
             By namespace and set how many pods stand in each domain: counted once for all pods of a round.
         """
-        held = self._held_by(pod)
         if held is None or not held.domains:
-            return
+            return pod
         if pod.namespace not in standing:
             of_sets = standing[pod.namespace] = defaultdict(Counter)
             pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
             for each in pods:
                 if (own := self._held_by(each)) is not None and own.domains:
                     of_sets[id(own)][domain_of(self._client, each, own)] += 1
-        placed = in_domain(self._client, pod, standing[pod.namespace][id(held)], held)
-        if placed is not None:
-            self._client.update(placed)
+        return in_domain(self._client, pod, standing[pod.namespace][id(held)], held) or pod
 
     def _held_by(self, pod: Pod) -> AdmittedPods | None:
-        """Return what the set of a pod holds: by its job, or by the workload of another project that has made
-        it, or its job."""
+        """Return what the set of a pod holds: by what goes through a queue for it, by its job, or by the
+        workload of another project that has made it, or its job."""
+        unit = queued_unit(self._client, pod)
+        if unit is not None and (key := self._keys.get(unit_id(unit.metadata))) is not None:
+            holds = {pods.name: pods for pods in self.kueue.workloads[key].holds or ()}
+            of_leader = "leader" if pod.metadata.labels.get(WORKER) == "0" else "worker"
+            named = next((holds[name] for name in (of_leader, role_of(pod)) if name in holds), None)
+            return named or next(iter(holds.values()), None)
         job = owner_of_pod(self._client, pod)
         if job is not None and (key := self._keys.get(job.metadata.uid)) is not None:
             return next(iter(self.kueue.workloads[key].holds or ()), None)
@@ -439,14 +449,13 @@ class QueueController(SavedFields):
         holds = {each.name: each for each in self.kueue.workloads[key].holds or ()}
         return holds[_pod_set_of(dependent, waiting, [*holds])] if holds else None
 
-    def _let_go(self, pod: Pod, workload: QueuedWorkload) -> None:
-        if is_gated(pod):
-            holds = {pods.name: pods for pods in workload.holds or ()}
-            of_leader = "leader" if pod.metadata.labels.get(WORKER) == "0" else "worker"
-            named = next((holds[name] for name in (of_leader, role_of(pod)) if name in holds), None)
-            held = named or next(iter(holds.values()), None)
-            additions = PodAdditions({}, ()) if held is None else self._additions(held)
-            self._client.update(let_go(pod, additions))
+    def _let_go(self, pod: Pod, standing: _Standing) -> None:
+        """Let a pod of an admitted workload go where what its set holds allows."""
+        held = self._held_by(pod)
+        additions = PodAdditions({}, ()) if held is None else self._additions(held)
+        free = let_go(self._in_domain(pod, held, standing), additions)
+        if free != pod:
+            self._client.update(free)
 
     def _enter(self, job: Object, maker: JobWorkloads) -> None:
         """Let a job wait in its queue; one that runs already is left alone, as it is not known what it
@@ -482,7 +491,9 @@ class QueueController(SavedFields):
 
     # ---- what follows --------------------------------------------------------------------------------------
 
-    def _carry_out(self, workload: QueuedWorkload, is_running: bool, pods_in: _PodsIn) -> None:
+    def _carry_out(
+        self, workload: QueuedWorkload, is_running: bool, pods_in: _PodsIn, standing: _Standing
+    ) -> None:
         """Let the job of a workload run, or stop it; pods that go through queues themselves run, or are
         deleted, and their controller makes them anew."""
         owners = workload.obj.metadata.owner_references
@@ -494,10 +505,10 @@ class QueueController(SavedFields):
             return
         if owner.kind in (Pod.__name__, StatefulSet.__name__, LeaderWorkerSet.__name__):
             for pod in pods_in(workload.obj.namespace).get(workload.key, ()):
-                if is_running:
-                    self._let_go(pod, workload)
-                else:
+                if not is_running:
                     self._control.delete(pod)
+                elif may_be_gated(pod):
+                    self._let_go(pod, standing)
             return
         if owner.kind != Job.__name__ and not is_running:
             self._stop(owner.uid, workload.obj.namespace)

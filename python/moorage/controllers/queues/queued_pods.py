@@ -1,5 +1,5 @@
 """Pods that go through queues of Kueue by themselves, or in groups: they wait with a scheduling gate; and the
-domains of pods whose job has a topology (v0.17, pkg/controller/jobs/pod, pkg/controller/tas)."""
+domains of pods that have a topology (v0.17, pkg/controller/jobs/pod, pkg/controller/tas)."""
 
 from __future__ import annotations
 
@@ -104,10 +104,11 @@ def gated(pod: Pod) -> Pod:
 
 
 def let_go(pod: Pod, additions: PodAdditions) -> Pod:
-    """Return an admitted pod."""
+    """Return an admitted pod, which may be free already."""
     gates = tuple([gate for gate in pod.spec.scheduling_gates if gate != GATE])
     spec = replace(additions.to(pod.spec), scheduling_gates=gates)
-    return replace(pod, spec=spec, status=POD_GATED if gates else POD_PENDING)
+    status = pod.status if not is_gated(pod) else POD_GATED if gates else POD_PENDING
+    return replace(pod, spec=spec, status=status)
 
 
 def members(client: ObjectStore, pod: Pod) -> list[Pod]:

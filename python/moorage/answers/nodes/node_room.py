@@ -273,9 +273,8 @@ class NodeRooms:
         groups = {str(self.scheduler.table.row_name(row)): [row] for row in self.rows}
         if label:
             kept = set(self.rows)
-            every = grouped_rows(self.scheduler, label, (*NAMES, VERSION, "namespace", "workload", "device"))[
-                1
-            ]
+            others = (VERSION, "namespace", "workload", "device")
+            _, every = grouped_rows(self.scheduler, label, (*NAMES, *others))
             listed = [(name or EMPTY, every[name]) for name in sorted(every)]
             labelled = {row for its in every.values() for row in its}
             listed.append((NO_LABEL, [row for row in self.rows if row not in labelled]))

@@ -241,9 +241,7 @@ class Siblings:
     ) -> None:
         self.as_each_makes_it: Callable[[Sequence[Object], Pod], Iterable[Pod]] = _made_by_none
         self._pods, self._objects, self._before = pods, objects, before or {}
-        self._by_workload: dict[
-            str, dict[Workload, list[Pod]]
-        ] = {}  # by namespace, those that were asked for
+        self._by_workload: dict[str, dict[Workload, list[Pod]]] = {}  # by namespace, as it was asked for
         self._by_revision: dict[Workload, dict[Revision, list[Pod]]] = {}
         self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
         self._noted: dict[

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.cluster import ResourceRequest
 from tests.framework.make import make as make_plugin
+from tests.locks import guard
 from tests.make import ZONE, make, pod, written
 from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
@@ -263,3 +264,10 @@ def test_a_pod_that_another_thread_tries_out_can_be_placed(act: Callable[[Schedu
     trial.undo()
     other.join(LIMIT)
     assert not errors
+
+
+def test_no_thread_places_between_the_check_of_replicas_and_their_placing() -> None:
+    one = world()
+    touched = guard(one.context, one.context.cache.lock, "engine_of_route")
+    assert len(one.schedule_by_template(SMALL, 2).placements) == 2
+    assert touched

@@ -272,7 +272,10 @@ def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: 
     with context.cache.lock:
         batch = PodBatch.of_template(state, template, tries, first, context.routes)
         state.check_template(template, first, n)
-    return Replicas(context, batch, ScheduleResult(state, tries, batch), stops=True).placed()
+        replicas = Replicas(context, batch, ScheduleResult(state, tries, batch), stops=True)
+        if not (tries and batch.route(0) & WHOLE_CYCLE):  # whose bindings may wait for the lock
+            return replicas.placed()  # with the lock: all pods of these names are those of this call
+    return replicas.placed()
 
 
 def _check_names(context: SchedulerState, template: Pod, n: int, first: int) -> None:

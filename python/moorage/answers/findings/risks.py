@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from moorage._core.base.resources import pod_requests
@@ -67,15 +68,19 @@ def blocking_budgets(ground: Ground) -> Iterator[LintFinding]:
 
 def budgets_of_fewer_replicas(ground: Ground) -> Iterator[LintFinding]:
     """Yield the budgets that will allow no eviction once an autoscaler has as few replicas as it may."""
-    selectors = BudgetSelectors(ground.listed(PodDisruptionBudget))
-    for autoscaler in ground.listed(HorizontalPodAutoscaler):
+    autoscalers = ground.listed(HorizontalPodAutoscaler)
+    selectors = BudgetSelectors(ground.listed(PodDisruptionBudget) if autoscalers else ())
+    listed = chain.from_iterable(ground.pods.values() if autoscalers else ())
+    selected = Counter(budget.key for pod in listed for budget in selectors.of(pod))
+    for autoscaler in autoscalers:
         about, fewest = target_of(autoscaler), autoscaler.spec.min_replicas
         fewest = 1 if fewest is None else fewest
         pods = ground.pods.get(about, []) if about is not None and fewest else []
         for budget in selectors.of(pods[0]) if pods else ():
+            left = selected[budget.key] - len(pods) + fewest  # with those of other workloads
             low, high = budget.spec.min_available, budget.spec.max_unavailable
-            needed = share(low or 0, fewest) if high is None else fewest - share(high, fewest)
-            if needed >= fewest and budget.status.disruptions_allowed > 0:
+            needed = share(low or 0, left) if high is None else left - share(high, left)
+            if needed >= left and budget.status.disruptions_allowed > 0:
                 text = f"with {number_of(fewest, 'replica', 'replicas')}, as few as hpa/{autoscaler.name} may"
                 yield of_workload(
                     "budget-blocks-later", identity(budget), f"{text} set, it allows no eviction"

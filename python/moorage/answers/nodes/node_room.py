@@ -60,7 +60,7 @@ def grouped_rows(
     Raises
     ------
     InputError
-        No node has the label.
+        No node has the label, or says its version.
     """
     objects, rows = scheduler.table.objects, scheduler.context.view_rows().tolist()
     labels = [{} if (node := objects[row]) is None else node.metadata.labels for row in rows]
@@ -73,6 +73,7 @@ def grouped_rows(
         versions = ((node.status.node_info.kubelet_version, row) for node, row in nodes)
         if groups := grouped(each for each in versions if each[0]):
             return by, groups
+        raise InputError("no node says the version of its kubelet, in status.nodeInfo.kubeletVersion")
     raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}, more))
 
 

@@ -272,7 +272,8 @@ def _read(
         own = [obj.name for obj in objects if isinstance(obj, Namespace)]
         check_namespaces(objects, read.origins, {*known, *own}, Refusals(cluster=0))
     completed = complete(objects, read.origins, KnownObjects(classes))
-    tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
+    with located(source=file):
+        tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
         raise InputError(f"this file has no pod or workload{left_out}", source=OPTION, obj=file)
@@ -284,16 +285,29 @@ def _read(
     return tops
 
 
+_SEVERAL = "its pods have {} templates: give each of them as a pod in a file"
+
+
 def _tops(objects: Sequence[Object]) -> list[Object]:
     """Return the pods and workloads that no other one controls; of those with the same controller one."""
     listed = {(obj.kind, obj.key) for obj in objects}
     tops: dict[object, Object] = {}
+    requests: dict[str, list[object]] = {}
     for obj in objects:
         owner = obj.metadata.controller()
         if owner is None:
             tops[obj.kind, obj.key] = obj
         elif (owner.kind, f"{obj.namespace}/{owner.name}") not in listed:
             tops.setdefault(owner, obj)
+            # Pods of a built-in workload have one template, though they may have been resized.
+            if isinstance(obj, Pod | Job) and "." in owner.api_version.partition("/")[0]:
+                spec = obj.spec if isinstance(obj, Pod) else obj.spec.template.spec
+                asks = [each.resources for each in spec.containers], spec.node_selector
+                known = requests.setdefault(f"{owner.kind} {obj.namespace}/{owner.name}", [])
+                known += [asks] if asks not in known else []
+    for name, known in requests.items():
+        if len(known) > 1:
+            raise InputError(_SEVERAL.format(len(known)), obj=name)
     return list(tops.values())
 
 
@@ -308,7 +322,7 @@ def _pod_of(obj: Object, client: ObjectClient) -> Pod:
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}
     if len(templates) != 1:
-        raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod in a file")
+        raise InputError(_SEVERAL.format(len(templates)))
     return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
 
 

@@ -316,14 +316,11 @@ def claim_results(
     out, of_all = [], [choice for claim in claims for request in claim.alternatives for choice in request]
     for claim, (choices, devices) in zip(claims, solution, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
-        results = [
-            DeviceResult(
-                request := of_all[at],
-                device := view.device(number),
-                consumed_amounts(device, request.capacity, features) if several else None,
-            )
-            for at, number, several in devices
-        ]
+        results = []
+        for at, number, several in devices:
+            request, device = of_all[at], view.device(number)
+            consumed = consumed_amounts(device, request.capacity, features) if several else None
+            results.append(DeviceResult(request, device, consumed))
         classes: list[Any] = [class_of(choice.class_name) for choice in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))
     return out

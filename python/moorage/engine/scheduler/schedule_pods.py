@@ -128,17 +128,22 @@ class GivenPods(Struct):
         """Place the pods in a row of each engine together, by the core where possible, or each apart."""
         for first, end, route in self.batch.cut(SEGMENTS):
             engine = self.context.engine_of_route(route)
-            if not route & self.apart:
+            if route & self.apart:
+                self._place_each(engine, first, end)
+            else:
                 self.place_together(engine, first, end)
-            for at in range(first, end) if route & self.apart else ():
-                decision = self.place_apart(engine, at)
-                if decision.node is not None:
-                    self.result.rows[at] = engine.row_in_view(decision.node)
-                    continue
-                self.result.failures[at] = decision.failure
-                if self.stops:
-                    break
             if self.stops and self.result.failures:
+                break
+
+    def _place_each(self, engine: Engine, first: int, end: int) -> None:
+        """Place pods in a row, each in a cycle of its own."""
+        for at in range(first, end):
+            decision = self.place_apart(engine, at)
+            if decision.node is not None:
+                self.result.rows[at] = engine.row_in_view(decision.node)
+                continue
+            self.result.failures[at] = decision.failure
+            if self.stops:
                 break
 
     def place_together(self, engine: Engine, first: int, end: int) -> None:

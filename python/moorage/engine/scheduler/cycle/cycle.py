@@ -165,7 +165,8 @@ def run_post_filter(
     if not (frees or pod.status.nominated_node_name) and engine.preemption_is_futile(decision.diagnosis):
         plugins, shape = engine.core_post_filters or (), decision.diagnosis.shape
         # The state is missing that the PreFilter of a plugin would have written.
-        for failed in filter(None, (plugin.failure(state) for plugin in plugins)):
+        failed = next(filter(None, (plugin.failure(state) for plugin in plugins)), None)
+        if failed is not None:
             return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
         ends = any(plugin.futile_message(shape, decision.diagnosis.nodes, 0)[1] for plugin in plugins)
         diagnosis = replace(decision.diagnosis, futile_plugins=plugins)

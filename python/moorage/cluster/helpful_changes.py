@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.kube import Deployment, Object, Pod, Taint
-from moorage.kube.model.node import is_of_a_moment
+from moorage.kube.model.node import REJECTING_EFFECTS, is_of_a_moment
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 

@@ -18,7 +18,7 @@ from moorage._core.base.resources import ZERO, PodGates
 from moorage._core.base.selectors import tolerates
 from moorage._core.state.pod_spec import pinned_node
 from moorage.engine.framework.evidence import Need
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS, UNSCHEDULABLE
+from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.engine.plugins.node_resources import ANY_IP
 from moorage.engine.plugins.pod_topology_spread import HARD
 from moorage.kube import (
@@ -32,7 +32,7 @@ from moorage.kube import (
     Toleration,
 )
 from moorage.kube.model.meta import LabelSelectorRequirement
-from moorage.kube.model.node import is_of_a_moment
+from moorage.kube.model.node import REJECTING_EFFECTS, is_of_a_moment
 from moorage.kube.model.pod import (
     ContainerPort,
     PodAffinity,

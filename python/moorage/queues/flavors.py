@@ -10,8 +10,8 @@ from typing import Protocol
 from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.kube.model.kueue import NEVER, NEXT, ResourceFlavor
 from moorage.kube.model.meta import ObjectMeta
+from moorage.kube.model.node import REJECTING_EFFECTS, Taint
 from moorage.kube.model.node import Node as ClusterNode
-from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec
 from moorage.lazy import NamedTuple
 
@@ -585,8 +585,7 @@ def flavor_refusal(flavor: ResourceFlavor, spec: PodSpec, group: FlavorGroup) ->
     """Return why pods cannot have a flavor, by its taints and labels; "" if they can."""
     if flavor.spec.node_taints:
         tolerations = (*spec.tolerations, *flavor.spec.tolerations)
-        effects = ("NoSchedule", "NoExecute")
-        taint = find_intolerable_taint(flavor.spec.node_taints, tolerations, effects, True)
+        taint = find_intolerable_taint(flavor.spec.node_taints, tolerations, REJECTING_EFFECTS, True)
         if taint is not None:
             return f"untolerated taint {_written(taint)} in flavor {flavor.name}"
     if spec.node_selector or spec.affinity is not None:

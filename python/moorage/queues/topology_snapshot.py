@@ -13,7 +13,7 @@ from functools import cached_property
 
 from moorage._core.base.selectors import NodeSelectorMatcher, find_intolerable_taint
 from moorage.kube.model.kueue import PodSet, ResourceFlavor, Topology, TopologyRequest
-from moorage.kube.model.node import HOSTNAME, Node
+from moorage.kube.model.node import HOSTNAME, REJECTING_EFFECTS, Node
 from moorage.kube.model.pod import PodSpec, Toleration
 from moorage.lazy import NamedTuple
 
@@ -31,8 +31,6 @@ from .topology_domains import (
     sum_up,
 )
 from .whole_amounts import PODS, Amounts, amounts, count_in, plus, quotient
-
-_HARD = ("NoSchedule", "NoExecute")
 
 
 class PlacedPods(NamedTuple):
@@ -338,7 +336,7 @@ class TopologySnapshot:
         matcher = NodeSelectorMatcher(required) if required is not None else None
 
         def refusal(node: Node) -> str:
-            taint = find_intolerable_taint(node.spec.taints, tolerations, _HARD, True)
+            taint = find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True)
             if taint is not None:
                 return f'taint "{taint.text}"'
             if not selector <= node.metadata.labels.items():

@@ -18,7 +18,7 @@ from moorage.errors import InputError, no_label
 from moorage.grouped import grouped
 from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.model.cluster import seconds
-from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
+from moorage.kube.model.node import INSTANCE_TYPE, REJECTING_EFFECTS, SHORT_LABELS, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.lazy import NamedTuple
@@ -317,18 +317,14 @@ class NodeRooms:
         allocatable, requested = (self._sums(of, rows, names) for of in (self.allocatable, self.requested))
         is_open = [
             not node.spec.unschedulable
-            and all(taint.effect not in ("NoSchedule", "NoExecute") for taint in node.spec.taints)
+            and all(taint.effect not in REJECTING_EFFECTS for taint in node.spec.taints)
             for node in nodes
         ]
         free = self._sums(self.free, [*compress(rows, is_open)], names)
         restricted = self._sums(
             self.free, [row for row, yes in zip(rows, is_open, strict=True) if not yes], names
         )
-        taints = dict.fromkeys(
-            f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-            for node in nodes
-            for taint in node.spec.taints
-        )
+        taints = dict.fromkeys(taint.text for node in nodes for taint in node.spec.taints)
         schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
         largest = self._largest(schedulable, names)
         holders = self._holders(rows, allocatable)

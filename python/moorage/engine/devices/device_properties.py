@@ -8,6 +8,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, MoorageError
 from moorage.kube import Object
 from moorage.kube.cel.cel_errors import CompileError
+from moorage.kube.model.node import REJECTING_EFFECTS
 from moorage.kube.model.resource_claims import (
     DeviceClass,
     DeviceSelector,
@@ -26,15 +27,13 @@ from moorage.kube.model.resource_slices import (
 from .claim_requests import Features, SelectorError
 from .device_pools import PublishedDevice
 
-_PREVENTING = ("NoSchedule", "NoExecute")
-
 
 def tolerates_taints(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> bool:
     """Whether tolerations fit all taints that prevent an allocation."""
     return all(
         any(_fits(toleration, taint) for toleration in tolerations)
         for taint in taints
-        if taint.effect in _PREVENTING
+        if taint.effect in REJECTING_EFFECTS
     )
 
 

@@ -25,6 +25,7 @@ from moorage.engine import framework as fwk
 from moorage.kube import Node, NodeSelectorMatcher, Pod, PodSpec, Taint
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model import pod as pod_objects
+from moorage.kube.model.node import REJECTING_EFFECTS
 from moorage.kube.model.pod import Affinity
 from moorage.lazy import lazy_attribute
 
@@ -194,8 +195,6 @@ class NodeUnschedulablePreFilter(NodeUnschedulable, fwk.PreFilterPlugin):
 
 
 # ---- taint toleration --------------------------------------------------------------------------------------
-
-REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):

@@ -10,6 +10,7 @@ from msgspec import field
 from .meta import Condition, Int64, Object, Resources, Struct
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 EKS_GROUP, GKE_POOL, AKS_POOL = (

@@ -12,7 +12,7 @@ from moorage._core.base.selectors import find_intolerable_taint, pod_matches_nod
 
 from ..admission.pod_requests import is_best_effort
 from ..model.meta import Object
-from ..model.node import Node, Taint
+from ..model.node import REJECTING_EFFECTS, Node, Taint
 from ..model.pod import (
     Affinity,
     NodeAffinity,
@@ -31,7 +31,6 @@ _PRESSURES = tuple(
     for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 )
 _NETWORK = "node.kubernetes.io/network-unavailable"
-_REPELLING = frozenset({"NoSchedule", "NoExecute"})
 _EVICTING = frozenset({"NoExecute"})
 _NAME_FIELD = "metadata.name"
 
@@ -64,7 +63,7 @@ def should_run(spec: PodSpec, node: Node) -> bool:
     """
     return (
         _matches(spec, node)
-        and find_intolerable_taint(node.spec.taints, spec.tolerations, _REPELLING) is None
+        and find_intolerable_taint(node.spec.taints, spec.tolerations, REJECTING_EFFECTS) is None
     )
 
 
@@ -91,7 +90,7 @@ def why_on_no_node(daemons: DaemonSet, nodes: Sequence[Node]) -> str:
     selected = [node for node in nodes if _matches(spec, node)]
     if selected:
         intolerable = (
-            find_intolerable_taint(node.spec.taints, spec.tolerations, _REPELLING) for node in selected
+            find_intolerable_taint(node.spec.taints, spec.tolerations, REJECTING_EFFECTS) for node in selected
         )
         taints = dict.fromkeys(taint.text for taint in intolerable if taint is not None)
         return f"it makes no pod, as it does not tolerate {' or '.join(taints)}"

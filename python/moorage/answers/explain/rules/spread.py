@@ -16,10 +16,10 @@ from moorage.cluster.helpful_changes import HelpfulChange, Kind, dropped, of_pod
 from moorage.cluster.requirements import SPREADS, Spread, changed_term, hard_spreads
 from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.engine.plugins.pod_topology_spread import HARD, MISMATCH, PodTopologySpread
 from moorage.errors import number_of
 from moorage.kube import Pod
+from moorage.kube.model.node import REJECTING_EFFECTS
 from moorage.kube.model.pod import TopologySpreadConstraint
 
 from ..probe import Probe, largest

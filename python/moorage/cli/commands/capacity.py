@@ -264,7 +264,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace")):
-        raise click.UsageError("-n and --by namespace show requests of namespaces; leave out -l, other --by")
+        raise click.UsageError(
+            "-n and --by namespace show what namespaces request: leave out -l and any other --by"
+        )
     shares = options["over"], options["under"]
     if (of_namespaces or by in ("workload", "device", "queue")) and shares != (None, None):
         raise click.UsageError("--over and --under choose nodes, or groups of them")

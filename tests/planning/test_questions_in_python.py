@@ -129,8 +129,8 @@ def test_numbers_are_words_of_a_change() -> None:
         ({"survive": True}, 'survive takes "node", "zone" or a label of nodes, not True'),
         ({"at_once": 2}, "at_once needs survive"),
         ({"allow": "gate"}, "allow: must be some of gated, other-scheduler, .*, not 'gate'"),
-        ({"kubernetes_version": "2.0"}, "kubernetes_version: .*2.0"),
-        ({"upgrade_from": "1.2"}, "upgrade_from: .*1.2"),
+        ({"kubernetes_version": "2.0"}, "kubernetes_version must be one of 1.34, .*, not '2.0'$"),
+        ({"upgrade_from": "1.2"}, "upgrade_from must be one of 1.34, .*, not '1.2'$"),
         ({"upgrade_from": "1.37"}, r"Kubernetes 1.36 decides \(.*\), which is before 1.37; name"),
         ({"unavailable": "spot"}, "unavailable has no effect: the input has no NodePool"),
         ({"seeds": 2, "autoscale": False}, "seeds has no effect"),
@@ -139,6 +139,12 @@ def test_numbers_are_words_of_a_change() -> None:
 def test_other_options_of_check_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(mo.InputError, match=r"^" + message.replace("|", r"\|")):
         mo.check(SHOP, **options)
+
+
+@pytest.mark.parametrize("option", ["kubernetes_version", "upgrade_from"])
+def test_a_release_is_no_number(option: str) -> None:
+    with pytest.raises(TypeError, match=f"^{option} must be a string, not float$"):
+        mo.check(SHOP, **{option: 1.36})
 
 
 def test_a_change_is_an_alternative_and_releases_are_named_once() -> None:

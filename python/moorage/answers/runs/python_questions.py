@@ -49,7 +49,7 @@ class _Options:
         self.own = {name: value for name, value in given.items() if name in own}
         values = {field: given[name] for name, field in _OF_SCHEDULER.items() if name in given}
         if (version := values.get("version")) is not None:
-            with located(ValueError, path="kubernetes_version"):
+            with located(ValueError):
                 values["version"] = release_named(version).version
         gates = (f"{name}={str(on).lower()}" for name, on in given.get("feature_gates", {}).items())
         self.scheduler = SchedulerSettings(gates=",".join(gates), **values)
@@ -146,8 +146,8 @@ def check(cluster: Cluster | Source, *change: Source, **options: Any) -> CheckAn
     question.nodes.refuse_no_node(after)
     assert after.release is not None
     if earlier is not None:
-        with located(ValueError, path="upgrade_from"):
-            earlier = release_named(earlier).version
+        with located(ValueError):
+            earlier = release_named(earlier, "upgrade_from").version
         earlier = releases_of_upgrade(earlier, after.release)
     return CheckQuestion(
         before,

@@ -161,6 +161,14 @@ _ARCHIVES = (".tar", ".tgz", ".zip")
 _SCHEMES = ("http://", "https://")
 _CHART = "Chart.yaml"
 RENDERS = "for a Helm chart, use helm template FOLDER | moorage … -f -"
+# Insights archives have objects as Go clients list them: without kind and apiVersion.
+_INSIGHTS = {
+    "node": "Node",
+    "pod": "Pod",
+    "persistentvolumes": "PersistentVolume",
+    "storage/storageclasses": "StorageClass",
+}
+# Old support bundles of Troubleshoot have plain lists of such objects.
 _CLUSTER_RESOURCES = {
     "nodes": "Node",
     "namespaces": "Namespace",
@@ -174,25 +182,20 @@ _CLUSTER_RESOURCES = {
     "daemonsets": "DaemonSet",
     "jobs": "Job",
 }
+# Sonobuoy up to 0.10 has plain lists, too.
 _SONOBUOY = (
     *("Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "Deployment", "ReplicaSet"),
     *("StatefulSet", "DaemonSet", "Job", "ReplicationController", "PodDisruptionBudget", "LimitRange"),
     *("ResourceQuota", "Service", "StorageClass"),
 )
-_KINDS_BY_PATH = (
-    # Insights archives have objects as Go clients list them: without kind and apiVersion.
-    (r"(?:^|[/!])config/node/[^/]+\.json$", "Node"),
-    (r"(?:^|[/!])config/pod/[^/]+/[^/]+\.json$", "Pod"),
-    (r"(?:^|[/!])config/persistentvolumes/[^/]+\.json$", "PersistentVolume"),
-    (r"(?:^|[/!])config/storage/storageclasses/[^/]+\.json$", "StorageClass"),
-    # Old support bundles of Troubleshoot have plain lists of such objects.
-    *(
-        (rf"(?:^|[/!])cluster-resources/{name}(?:/[^/]+)?\.json$", kind)
-        for name, kind in _CLUSTER_RESOURCES.items()
-    ),
-    # Sonobuoy up to 0.10 has plain lists, too.
-    *((rf"(?:^|[/!])resources/(?:cluster|ns/[^/]+)/{kind}e?s\.json$", kind) for kind in _SONOBUOY),
+_PLACE = (
+    r"(?:^|[/!])(?:"
+    r"config/(?:(node|persistentvolumes|storage/storageclasses)|(pod)/[^/]+)/[^/]+"
+    rf"|cluster-resources/({'|'.join(_CLUSTER_RESOURCES)})(?:/[^/]+)?"
+    rf"|resources/(?:cluster|ns/[^/]+)/({'|'.join(_SONOBUOY)})e?s"
+    r")\.json$"
 )
+"""Where files of well-known archives stand, with the names of their kinds."""
 
 
 def list_files(path: str | Path, recursive: bool = False) -> list[str]:
@@ -315,10 +318,11 @@ def kind_of_path(source: str) -> str:
     str
         "" for other places.
     """
-    path = _unpacked_name(source)
-    if "config/" not in path and "resources/" not in path:  # compiling the patterns takes longer than this
+    place = re.search(_PLACE, _unpacked_name(source))
+    if place is None:
         return ""
-    return next((kind for pattern, kind in _KINDS_BY_PATH if re.search(pattern, path)), "")
+    name = place[place.lastindex or 0]
+    return (_INSIGHTS | _CLUSTER_RESOURCES).get(name, name)
 
 
 def source_name(file: str) -> str:

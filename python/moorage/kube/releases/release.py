@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from moorage.arguments import argument
 from moorage.lazy import NamedTuple
 
 DEFAULT = "1.36"
@@ -614,7 +615,7 @@ def nearest_release(version: Version) -> tuple[Release, bool]:
     return RELEASES[by_minor[nearest]], nearest == wanted
 
 
-def release_named(text: str) -> Release:
+def release_named(text: str, name: str = "kubernetes_version") -> Release:
     """Return the release of a version that a user names. A release is a minor version: patches and what
     distributions add do not matter.
 
@@ -622,16 +623,21 @@ def release_named(text: str) -> Release:
     ----------
     text : str
         For example "1.36", "v1.36", "1.36.2" or "v1.36.2-eks-1-1".
+    name : str
+        What an error calls it.
 
     Raises
     ------
+    TypeError
+        It is no text, but for example the number 1.36.
     ValueError
         It is not one of `RELEASES`.
     """
-    version = parse_version(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+    argument(name, text, "str")
+    version = parse_version(text) if _WHOLE.fullmatch(text) else None
     release = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
     if release is None:
-        raise ValueError(f"kubernetes_version must be one of {', '.join(RELEASES)}, not {text!r}")
+        raise ValueError(f"{name} must be one of {', '.join(RELEASES)}, not {text!r}")
     return release
 
 

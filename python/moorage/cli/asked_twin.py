@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""
 MOST_NOTES = 20
-_ROOMS = ("cli.commands", "cluster", "autoscalers", "answers")
+_ROOMS = ("kube", "cli.commands", "cluster", "autoscalers", "answers")
 """What questions import and read: once, before the first fork, and not in each child."""
 
 _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")

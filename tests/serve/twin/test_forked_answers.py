@@ -153,6 +153,34 @@ def test_the_end_ends_the_children() -> None:
         forks.run(template(lambda: 0), [], b"")
 
 
+def test_equal_questions_are_answered_once_by_a_template() -> None:
+    def prepare() -> Callable[[Sequence[str]], int]:
+        return lambda arguments: print(os.getpid(), "x" * 400) or len(arguments)
+
+    made, forks, found = Template(prepare, nullcontext()), Forks(Limits(at_once=1, output=1000)), list[Any]()
+    threads = [Thread(target=lambda: found.append(forks.run(made, ["a"], b""))) for _ in range(3)]
+    with forks.turn():
+        for thread in threads:
+            thread.start()
+        while not forks.waiting:
+            pass
+    for thread in threads:
+        thread.join()
+    again = forks.run(made, ["a"], b"")
+    assert {each.stdout for each in found} == {again.stdout}
+    assert ({each.before for each in found} <= {0, 1}, again.before) == (True, 0)
+    others = [forks.run(made, *question) for question in ((["a", "b"], b""), (["a"], b"text"))]
+    assert len({again.stdout, *(each.stdout for each in others)}) == 3
+    assert forks.run(made, ["a"], b"").stdout != again.stdout  # they took too much memory
+
+
+def test_a_question_that_was_refused_is_asked_again() -> None:
+    made, late = template(lambda: 3), Forks(Limits(seconds=0.01, at_once=1))
+    with late.turn(), pytest.raises(TwinRefusalError, match="1 question is before this one"):
+        late.run(made, [], b"")
+    assert Forks(Limits()).run(made, [], b"").code == 3
+
+
 def test_a_question_waits_for_its_turn_and_is_told_its_place() -> None:
     forks, places = Forks(Limits(at_once=1)), list[int]()
 

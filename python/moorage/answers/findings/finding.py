@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
+from operator import is_
 from typing import TypeVar
 
 from moorage.grouped import grouped
@@ -11,6 +13,7 @@ from moorage.kube import Cluster, Deployment, Object, Pod
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.missing_pods import MAKERS as _MAKERS
 from moorage.kube.workloads.ownership import Workload, Workloads, is_active
+from moorage.kube.workloads.readiness import unready
 from moorage.lazy import NamedTuple
 from moorage.notes import reworded
 
@@ -77,10 +80,19 @@ def of_workload(rule: str, workload: Workload, text: str, pods: int = 0) -> Lint
 
 
 class Ground:
-    """A cluster in which things are to be found."""
+    """A cluster in which things are to be found.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Parameters
+    ----------
+    earlier : Ground, optional
+        Of the cluster before a change: pods that have stayed are not looked at again.
+    """
+
+    def __init__(self, cluster: Cluster, earlier: Ground | None = None) -> None:
         self.cluster = cluster
+        lists = cluster.pods, cluster.finished
+        if earlier is not None and all(map(is_, lists, (earlier.cluster.pods, earlier.cluster.finished))):
+            self.unready, self.labelled = earlier.unready, earlier.labelled
 
     @cached_property
     def _by_kind(self) -> dict[type[Object], list[Object]]:
@@ -106,6 +118,17 @@ class Ground:
     def pods(self) -> dict[Workload, list[Pod]]:
         """The pods that run or should, by workload."""
         return grouped((self.workloads.of(pod), pod) for pod in self.cluster.pods if is_active(pod))
+
+    @cached_property
+    def unready(self) -> list[Pod]:
+        """See `readiness.unready`."""
+        return unready(self.cluster.pods)
+
+    @cached_property
+    def labelled(self) -> list[Pod]:
+        """A pod of each template, as its pods share their labels."""
+        pods = chain(self.cluster.pods, self.cluster.finished)
+        return [*{(pod.namespace, id(pod.metadata.labels)): pod for pod in pods}.values()]
 
     def top(self, obj: Object) -> Workload:
         """Return the workload of which an object is a part."""

@@ -41,11 +41,10 @@ _LISTED = (
 def all_findings(done: Simulation) -> list[LintFinding]:
     """Return all findings, the worst first, and of those of one rule those of most pods."""
     loaded, client = done.setup.loaded, done.scheduler.client
-    cluster, facts = loaded.completed, loaded.facts
+    ground, facts = Ground(loaded.completed), loaded.facts
     if done.setup.changes:
-        cluster = replace(with_objects(cluster, client), nodes=client.list(Node)[0])
-        facts = told_findings(cluster)
-    ground = Ground(cluster)
+        ground = Ground(replace(with_objects(loaded.completed, client), nodes=client.list(Node)[0]))
+        facts = told_findings(ground)
     findings = [
         *facts,
         *chain.from_iterable(function(ground) for function in _LISTED),

@@ -54,9 +54,7 @@ def selecting_nothing(ground: Ground) -> Iterator[LintFinding]:
         future = (
             Pod(metadata=replace(_template(obj).metadata, namespace=obj.namespace)) for obj in ground.makers
         )
-        pods = chain(ground.cluster.pods, ground.cluster.finished, future)
-        # Pods of one template share their labels.
-        return LabelledObjects({(pod.namespace, id(pod.metadata.labels)): pod for pod in pods}.values())
+        return LabelledObjects(chain(ground.labelled, future))
 
     def matches_none(namespace: str, selector: LabelSelector) -> bool:
         return not labelled().selected(namespace, selector)

@@ -26,7 +26,7 @@ from moorage.kube.model.policy import LimitRange
 from moorage.kube.model.workload import ControllerRevision, Job, PodTemplateSpec, StatefulSet
 from moorage.kube.workloads.daemon_pods import PRESSURES
 from moorage.kube.workloads.ownership import Workload, is_active, is_healthy
-from moorage.kube.workloads.readiness import STARTING, is_starting, started, unready
+from moorage.kube.workloads.readiness import STARTING, is_starting, started
 from moorage.kube.workloads.revisions import REVISION_LABEL, update_revision
 
 from .finding import MAKERS, Ground, LintFinding, identity, of_workload
@@ -85,7 +85,7 @@ def unready_pods(ground: Ground) -> Iterator[LintFinding]:
     workloads, pods = ground.workloads, ground.cluster.pods
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
     since: dict[tuple[Workload, str], str] = {}
-    for pod in unready(pods):
+    for pod in ground.unready:
         if (reason := _why_not_ready(pod)) is not None:
             workload, (why, when) = workloads.of(pod), reason
             reasons[workload][why] += 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import chain
 
-from moorage.kube import Cluster
-
 from . import selections, statuses
 from .finding import Ground, LintFinding
 
@@ -26,7 +24,6 @@ _TOLD = (
 )
 
 
-def told_findings(cluster: Cluster) -> list[LintFinding]:
+def told_findings(ground: Ground) -> list[LintFinding]:
     """Return what the objects of a cluster say of themselves, nodes first."""
-    ground = Ground(cluster)
     return [*dict.fromkeys(chain.from_iterable(function(ground) for function in _TOLD))]

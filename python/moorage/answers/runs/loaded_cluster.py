@@ -33,7 +33,7 @@ from moorage.lazy import NamedTuple
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 
-from ..findings.finding import LintFinding
+from ..findings.finding import Ground, LintFinding
 from ..findings.told_findings import told_findings
 from ..scheduler import Scheduler
 
@@ -161,7 +161,8 @@ class ServerChecks:
 
     def gates(self, cluster: Cluster) -> FeatureGates:
         """Return the feature gates for a cluster, with the release that decides."""
-        return selected_gates(self._gates, deciding_release(cluster, self._version).version)
+        release = cluster.release or deciding_release(cluster, self._version)
+        return selected_gates(self._gates, release.version)
 
 
 class PreparedInput:
@@ -273,7 +274,7 @@ class LoadedCluster:
     def __init__(self, cluster: Cluster, settings: Mapping[str, Any]) -> None:
         self.cluster, self.settings = cluster, settings
         self.scheduler = Scheduler(cluster, **settings)
-        self._whole = cluster
+        self._whole, self._ground = cluster, Ground(cluster)
         self.pods = self._listed = PodsInOrder({pod.key: pod for pod in self.completed.pods})
         self.waiting = waiting_pods(self.completed, self._listed.read)
         self.decided: Sequence[Cycle] = ()
@@ -300,6 +301,7 @@ class LoadedCluster:
         self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
         self._whole = cluster
         self._completed_before = self.__dict__.pop("completed", None)  # to free it would copy it, in a fork
+        self._ground = Ground(cluster, self._ground)
         self.__dict__.pop("facts", None)
         return True
 
@@ -311,7 +313,7 @@ class LoadedCluster:
     @cached_property
     def facts(self) -> list[LintFinding]:
         """What the objects of the cluster, and of what has changed it, say of themselves."""
-        return told_findings(self._whole)
+        return told_findings(self._ground)
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:
@@ -378,6 +380,7 @@ class LoadedCluster:
         """Find now what is found when it is needed otherwise."""
         if self.cluster.siblings is not None:
             self.cluster.siblings.look_ahead()
+        self.cluster.pods_by_owner.of_template("", "")
         for name in ("running", "_lost", "_rollouts", "_awaited", "facts"):
             getattr(self, name)
         classes = self.scheduler.cache.state.classes

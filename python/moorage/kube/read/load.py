@@ -381,7 +381,7 @@ def _release(check: Check | None, read: ReadObjects, argument: int) -> str:
 def _gates_at(check: Check | None, server_version: str, cluster: Cluster) -> FeatureGates:
     """Return the release that decides for a cluster, with its gates, and warn of nothing."""
     version = server_version or cluster.server_version
-    alone = Cluster(cluster.nodes, cluster.pods, server_version=version)
+    alone = Cluster(cluster.nodes, cluster.pods, server_version=version, release=cluster.release)
     if check is not None:
         return check.gates(alone)
     return default_gates(RELEASES[room.deciding_release.deciding_release(alone, None).version])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
-from operator import is_
 from typing import TypeVar
 
 from moorage.grouped import grouped
@@ -90,9 +89,9 @@ class Ground:
 
     def __init__(self, cluster: Cluster, earlier: Ground | None = None) -> None:
         self.cluster = cluster
-        lists = cluster.pods, cluster.finished
-        if earlier is not None and all(map(is_, lists, (earlier.cluster.pods, earlier.cluster.finished))):
-            self.unready, self.labelled = earlier.unready, earlier.labelled
+        before = None if earlier is None else earlier.cluster
+        is_same = before and before.pods is cluster.pods and before.finished is cluster.finished
+        self._same = earlier if is_same else None
 
     @cached_property
     def _by_kind(self) -> dict[type[Object], list[Object]]:
@@ -122,11 +121,13 @@ class Ground:
     @cached_property
     def unready(self) -> list[Pod]:
         """See `readiness.unready`."""
-        return unready(self.cluster.pods)
+        return unready(self.cluster.pods) if self._same is None else self._same.unready
 
     @cached_property
     def labelled(self) -> list[Pod]:
         """A pod of each template, as its pods share their labels."""
+        if self._same is not None:
+            return self._same.labelled
         pods = chain(self.cluster.pods, self.cluster.finished)
         return [*{(pod.namespace, id(pod.metadata.labels)): pod for pod in pods}.values()]
 

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from threading import Condition
 from types import MappingProxyType
@@ -105,14 +106,14 @@ class Template:
 
     Attributes
     ----------
-    asked : dict of (tuple of str, bytes) to Future
-        The answers to questions, by their arguments and standard inputs.
+    answers : dict of (tuple of str, bytes) to Future
+        By the arguments and the standard input of a question.
     """
 
     def __init__(
         self, prepare: Callable[[], Work], held: AbstractContextManager[object], files: Iterable[Path] = ()
     ) -> None:
-        self.asked: dict[tuple[tuple[str, ...], bytes], Future[Output]] = {}
+        self.answers: dict[tuple[tuple[str, ...], bytes], Future[Output]] = {}
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with held:
             child = os.fork()
@@ -167,21 +168,24 @@ class Forks:
         TwinRefusalError
             Its turn did not come in time, or the answer was beyond a limit.
         """
-        asked, question, own = template.asked, (tuple(arguments), stdin), Future[Output]()
-        first = asked.setdefault(question, own)
+        answers, question, own = template.answers, (tuple(arguments), stdin), Future[Output]()
+        first = answers.setdefault(question, own)
         if first is not own:
             return first.result()._replace(before=0) if first.done() else first.result()
         try:
             output = self._run(template, arguments, stdin)
         except BaseException as error:  # it may be asked again
-            asked.pop(question, None)
+            answers.pop(question, None)
             own.set_exception(error)
             raise
         own.set_result(output)
-        answers = [each.result() for each in asked.copy().values() if each.done() and not each.exception()]
-        size = sum(len(text) for _, text in asked.copy()) + sum(len(answer.stdout) for answer in answers)
-        if size > self.limits.output:
-            asked.clear()
+        texts = chain.from_iterable(
+            (text, each.result().stdout)
+            for (_, text), each in answers.copy().items()
+            if each.done() and each.exception() is None
+        )
+        if sum(map(len, texts)) > self.limits.output:
+            answers.clear()
         return output
 
     def _run(self, template: Template, arguments: Sequence[str], stdin: bytes) -> Output:

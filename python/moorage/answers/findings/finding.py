@@ -90,7 +90,7 @@ class Ground:
     def __init__(self, cluster: Cluster, earlier: Ground | None = None) -> None:
         self.cluster = cluster
         before = None if earlier is None else earlier.cluster
-        is_same = before and before.pods is cluster.pods and before.finished is cluster.finished
+        is_same = before is not None and before.pods is cluster.pods and before.finished is cluster.finished
         self._same = earlier if is_same else None
 
     @cached_property

@@ -243,6 +243,9 @@ from moorage.engine.extenders.http_extender import make_extenders as make_extend
 from moorage.engine.framework import events as events
 from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
+
+# Which nodes a selector selects, for all at once.
+from moorage.engine.framework import node_masks as node_masks
 from moorage.engine.framework.claim_plugins import ClaimPlugin as ClaimPlugin
 from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatch
 from moorage.engine.framework.configuration import POINTS as POINTS

@@ -294,7 +294,7 @@ HIDDEN = (
     *(f"kube.read.{part}" for part in ("bl", "ch", "dec", "params", "rec", "sn", "se")),
     *(f"engine.plugins.{part}" for part in ("claim", "dynamic", "node_volume", "volume")),
     *("kube.cel.", "engine.volume", *(f"engine.devices.{part}" for part in ("a", "c", "d", "e"))),
-    *(f"controllers.{part}" for part in ("av", "c", "d", "j", "k", "pe", "q", "r", "si", "st", "v")),
+    *(f"controllers.{part}" for part in ("av", "c", "d", "j", "k", "p", "q", "r", "si", "st", "v")),
     *("cluster.apply_objects", "cluster.change", "cluster.examine", "cluster.given_objects"),
     *(
         "kube.apiserver.conflicts",
@@ -325,6 +325,9 @@ HIDDEN = (
     *(f"engine.preemption.{part}" for part in ("a", "dr", "e", "p", "v")),
     *("engine.extenders", "engine.scheduler.scheduler_metrics"),
     "autoscalers",
+    "compat",
+    "kube.model.kueue",
+    "queues",
     "sim",
     "live",
     "cli",

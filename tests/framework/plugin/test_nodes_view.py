@@ -65,6 +65,9 @@ def test_nodes_one_by_one_and_their_labels(make: Any) -> None:
     nodes = make(cache())
     assert [info.name for info in nodes] == ["c", "b"]
     assert nodes.node_info(1).pods[0].name == "p"
+    for at in (-1, 2):
+        with pytest.raises(IndexError, match=f"^there is no node {at} among 2$"):
+            nodes.node_info(at)
     assert nodes.labels("disk").tolist() == ["", None]
     assert (nodes.labels("disk") == "").tolist() == [True, False]
 

@@ -179,6 +179,9 @@ def test_where_dry_runs_begin() -> None:
     for offset, expected in {0: "a1", 1: "b1", 2: "a1"}.items():
         with scheduler(*pods).preempt_pods([high("h1")], [offset]) as done:
             assert [pod.name for pod in done.victims(0)] == [expected]
+            for at in (-1, 1):
+                with pytest.raises(IndexError, match=f"^there is no pod {at} among 1$"):
+                    done.victims(at)
     with pytest.raises(ValueError, match="an offset for each pod"):
         scheduler().preempt_pods([high("h1")], [1, 2])
 

@@ -8,21 +8,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.engine import reaches_node, volume_topology
+from tests.doors.engine import node_masks, pod_matches_node_selector, reaches_node, volume_topology
 from tests.make import node
 from tests.words import MIGRATED_PLUGINS
 
 from moorage import Scheduler
 from moorage.kube import (
+    Affinity,
     Cluster,
     CSINode,
     DiskVolumeSource,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeSpec,
+    PodSpec,
     VolumeNodeAffinity,
 )
 
@@ -70,16 +73,21 @@ STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
 
 
 def check(one: Scheduler, reach: volume_topology.VolumeTopology, asked: list[PersistentVolume]) -> None:
-    """Every row with a node, against the node's own labels."""
-    rows = one.context.view_rows().tolist()
+    """Every row with a node, against the node's own labels; a pod may also ask for names."""
+    rows, masks = one.context.view_rows().tolist(), one.handle.derived(node_masks.NodeMasks.of)
     for volume in asked:
-        mask = reach.mask(volume)
+        mask, affinity = reach.mask(volume), volume.spec.node_affinity
+        assert affinity is not None
+        assert affinity.required is not None
+        selected = masks.selected(affinity.required)
+        wanting = PodSpec(affinity=Affinity(node_affinity=NodeAffinity(required=affinity.required)))
         for row in rows:
             info = one.cache.node_info(one.table.row_name(row))
             assert info is not None
             assert info.node is not None
             expected = reaches_node(volume, info.node.metadata.labels)
             assert (True if mask is None else mask[row]) == expected, info.name
+            assert selected[row] == pod_matches_node_selector(wanting, info.node), info.name
 
 
 @settings(deadline=None, max_examples=150)
@@ -158,12 +166,12 @@ def test_masks_are_remembered_while_nodes_stay_as_they_are() -> None:
     one.client.update(node("n", labels={"a": "y"}))
     one.sync()
     assert reach.mask(asked[0]) is not first
-    limit = volume_topology.LIMIT
+    limit = node_masks.LIMIT
     for at in range(limit):
         assert not np.any(reach.mask(volume(term(wants("a", "In", f"other-{at}")))))
     masks = [reach.mask(each) for each in asked * 2]
     assert [mask is not None and bool(np.any(mask)) for mask in masks] == [False, True, False] * 2
-    assert len(vars(reach)["_masks"]) <= limit
+    assert len(vars(one.handle.derived(node_masks.NodeMasks.of))["_masks"]) <= limit
 
 
 ZONES = ("topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone")

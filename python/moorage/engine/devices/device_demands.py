@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.devices.claims_of_pods import ClaimError, RepeatedClaims, pod_claims
 from moorage._core.devices.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.devices.device_search import Wanted
 from moorage._core.devices.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.errors import MoorageError
 from moorage.kube import Node, NodeSelector, Pod
 from moorage.kube.model.resource_claims import (
     AllocationResult,
@@ -39,7 +34,6 @@ from .device_properties import SelectorCache
 from .extended_resources import Mappings
 
 _LIMIT = 1 << 14
-Mask = npt.NDArray[np.bool_]
 
 
 class TakenDevices(Struct, frozen=True):
@@ -157,7 +151,6 @@ class DeviceDemands:
         self._demands: dict[Hashable, DeviceDemand] = {}
         self._shapes: dict[int, _Shape] = {}
         self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
-        self._masks: dict[NodeSelector, Mask | None] = {}
         self._results: dict[tuple[Hashable, DeviceView, int], DeviceRequestAllocationResult] = {}
         self._current: DeviceViews | None = None
         self._sharing: SharedDevices | None = None  # with `_current`
@@ -193,7 +186,7 @@ class DeviceDemands:
         if slices is not self._slices:
             self._slices, self._views = slices, {}
         self.generation += 1
-        self._demands, self._shapes, self._masks, self._current, self._sharing = {}, {}, {}, None, None
+        self._demands, self._shapes, self._current, self._sharing = {}, {}, None, None
         self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
@@ -270,8 +263,12 @@ class DeviceDemands:
             if cache.is_pending(claim.metadata.uid):
                 return None
             if (allocation := claim.status.allocation) is not None:
-                if not self._takes_allocated(claim, allocation, pod, batch, selectors):
+                if all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
+                    allocated[key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
+                if has_conditions(claim) and self._state.features.binding_conditions:
                     return None
+                if allocation.node_selector is not None:
+                    selectors.append(allocation.node_selector)
                 continue
             if (asking_claim := self.asking(claim)) is None:
                 return None
@@ -315,25 +312,6 @@ class DeviceDemands:
         is_twice = len(claims) > 1 and len({claim.key for claim in claims}) < len(claims)
         return None if is_twice else claims
 
-    def _takes_allocated(
-        self,
-        claim: ResourceClaim,
-        allocation: AllocationResult,
-        pod: Pod,
-        batch: ClaimsOfBatch,
-        selectors: list[NodeSelector],
-    ) -> bool:
-        """Add where the devices of an allocated claim can be used; False where plugins schedule the pod."""
-        if all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
-            batch.allocated_for[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
-        if has_conditions(claim) and self._state.features.binding_conditions:
-            return False
-        if allocation.node_selector is not None:
-            if self.mask_of(allocation.node_selector) is None:
-                return False
-            selectors.append(allocation.node_selector)
-        return True
-
     def _shared(self, claim: ResourceClaim, leader: int, batch: ClaimsOfBatch) -> DeviceNeeds | None:
         """What a pod needs that shares the claim which the last pod with new devices allocates."""
         if self._sharing is None:
@@ -341,50 +319,6 @@ class DeviceDemands:
         self._sharing.leaders[batch.next_pod], batch.shares_claim = leader, True
         batch.claims_to_write[batch.next_pod] = [claim], [], ()
         return DeviceNeeds(self._sharing, ())
-
-    def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
-        """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
-        masks = [mask for selector in selectors if (mask := self.mask_of(selector)) is not None]
-        return reduce(np.logical_and, masks) if masks else None
-
-    def mask_of(self, selector: NodeSelector) -> Mask | None:
-        """Return the rows from whose nodes the devices of an allocated claim can be used.
-
-        Parameters
-        ----------
-        selector : NodeSelector
-            Of the allocation.
-
-        Returns
-        -------
-        (rows,) bool array, or None
-            None for an invalid selector.
-        """
-        if selector not in self._masks:
-            if len(self._masks) >= _LIMIT:
-                self._masks.clear()
-            self._masks[selector] = self._select(selector)
-        return self._masks[selector]
-
-    def _select(self, selector: NodeSelector) -> Mask | None:
-        nodes, cluster = self._nodes, self._cluster
-        if nodes is None or cluster is None:
-            return None
-        mask = np.zeros(cluster.table.used, dtype=bool)
-        name = _only_name(selector)
-        if name is not None:
-            row = cluster.table.find_row(name)
-            if row is not None and row < len(mask):
-                mask[row] = True
-            return mask
-        try:
-            matcher = NodeSelectorMatcher(selector)
-        except (MoorageError, ValueError):
-            return None
-        for row in nodes.rows.tolist():
-            node = cluster.table.objects[row]
-            mask[row] = node is not None and matcher.matches(node)
-        return mask
 
     def demand_of(self, claims: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
         """Return the demand of claims that are to be allocated together.
@@ -547,16 +481,6 @@ def _asked(request: PreparedRequest, class_of: Callable[[str], DeviceClass | Non
     amounts = tuple(request.capacity.items())
     exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
     return expressions, amounts, request.asks_capacity, *exact
-
-
-def _only_name(selector: NodeSelector) -> str | None:
-    """The name of the only node that a selector names, if it selects by name alone."""
-    terms = selector.node_selector_terms
-    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
-        return None
-    (field,) = terms[0].match_fields
-    is_name = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
-    return field.values[0] if is_name else None
 
 
 class _Pools:

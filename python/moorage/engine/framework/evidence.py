@@ -143,7 +143,8 @@ class RejectedPod:
 
     def node(self, row: int) -> Node:
         """Return the node of a row."""
-        node = self.search.state.table.objects[row]
+        table = self.search.state.table
+        node = table.objects[row] if table.is_present(row) else None
         assert node is not None  # every searched row has a node object
         return node
 

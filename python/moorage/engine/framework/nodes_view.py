@@ -219,7 +219,14 @@ class NodesView:
         ----------
         at : int
             Index of the node in this view.
+
+        Raises
+        ------
+        IndexError
+            There is no such node.
         """
+        if not 0 <= at < len(self):
+            raise IndexError(f"there is no node {at} among {len(self)}")
         return self._columns.node_info(int(self._rows[at]))
 
     def _column(self, kind: Kind, resource: str) -> Column:

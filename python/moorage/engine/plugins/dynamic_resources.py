@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore
 from .. import devices as dra
 from .. import volume as storage
 from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
+from ..framework.node_masks import NodeMasks
 from ..framework.waiting_pods import StatusSteps
 from .claim_hints import ClaimHints
 from .sleeping_plugins import NO_CLAIMS, NOT_FOUND, DynamicResourcesFacts, DynamicResourcesNoScoreFacts
@@ -124,8 +125,12 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         return dra.extended_resources.new_claim(pod, requests.spec), requests.mappings
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        selectors = cast("DeviceNeeds", needs).selectors
-        return self.devices.demands.nodes_of(selectors) if selectors else None, []
+        masks = [*map(self._node_masks.selected, cast("DeviceNeeds", needs).selectors)]
+        return reduce(np.logical_and, masks) if masks else None, []
+
+    @property
+    def _node_masks(self) -> NodeMasks:
+        return self.required_handle().derived(NodeMasks.of)
 
     def devices_of(self, needs: Hashable) -> NodeDevices | None:
         return cast("DeviceNeeds", needs).demand
@@ -269,10 +274,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             claim_of_cycle.is_shared = allocation is not None
         if allocation is not None:
             if allocation.node_selector is not None:
-                try:
-                    claim_of_cycle.nodes = NodeSelectorMatcher(allocation.node_selector)
-                except (MoorageError, ValueError) as error:
-                    return fwk.as_status(MoorageError(str(error)))
+                claim_of_cycle.nodes = NodeSelectorMatcher(allocation.node_selector)
             return None
         if self.devices.claim_cache.is_pending(claim_of_cycle.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")
@@ -402,8 +404,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
         for at, claim in enumerate(cycle.claims):
             allocation = claim.claim.status.allocation
             if allocation is not None and allocation.node_selector is not None:
-                mask = self.devices.demands.mask_of(allocation.node_selector)
-                cannot = fits if mask is None else fits & ~mask[rows]
+                cannot = fits & ~self._node_masks.selected(allocation.node_selector)[rows]
                 if cannot.any():
                     cycle.unavailable.add(at)
                     answers[cannot] = dra.device_state.UNAVAILABLE

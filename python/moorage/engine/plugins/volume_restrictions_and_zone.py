@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Self, cast
 
@@ -15,17 +16,12 @@ import numpy.typing as npt
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
-from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 
 from .. import volume as storage
 from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
-from ..framework.events import (
-    Key,
-    indexed,
-    of_class,
-    queue_if,
-)
+from ..framework.events import Key, indexed, of_class, queue_if
+from ..framework.node_masks import NodeMasks
 from .sleeping_plugins import VolumeRestrictionsFacts, VolumeZoneFacts
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
@@ -246,7 +242,6 @@ TOPOLOGY_LABELS = (
 )
 DELIMITER = "__"
 ZONE_STATE = "PreFilterVolumeZone"
-LIMIT = 1 << 10  # maximum number of cached masks
 ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
 STATUSES = None, ELSEWHERE
 NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
@@ -260,12 +255,6 @@ Topology = tuple[str, frozenset[str]]
 
 class VolumeZone(VolumeZoneFacts):
     """Zones of volumes."""
-
-    _static_version = -1
-
-    @lazy_attribute
-    def _elsewhere(self) -> dict[tuple[Topology, ...], npt.NDArray[np.bool_]]:
-        return {}
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -338,15 +327,10 @@ class VolumeZone(VolumeZoneFacts):
         return "" if mode == storage.claims.WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
     def mask_elsewhere(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
-        """The rows of nodes whose topology labels do not match, cached until a node's labels change."""
-        cluster = self.required_handle().cache.state
-        cluster.view.refresh()
-        if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
-            self._elsewhere.clear()
-            self._static_version = cluster.view.static_version
-        if topologies not in self._elsewhere:
-            self._elsewhere[topologies] = _rows_elsewhere(cluster, topologies)
-        return self._elsewhere[topologies]
+        """The rows of nodes whose topology labels do not match."""
+        handle = self.required_handle()
+        make = partial(_rows_elsewhere, handle.cache.state, topologies)
+        return handle.derived(NodeMasks.of).find(("elsewhere", topologies), make)
 
     # ---- the queue -----------------------------------------------------------------------------------------
 

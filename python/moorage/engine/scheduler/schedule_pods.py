@@ -346,7 +346,14 @@ class Preemption:
         ----------
         at : int
             Index of the pod.
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
         """
+        if not 0 <= at < len(self.pods):
+            raise IndexError(f"there is no pod {at} among {len(self.pods)}")
         for first, evictions in self._evictions:
             if first <= at < first + len(evictions.rows):
                 return evictions.victims(at - first)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from functools import reduce
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage._core.base.selectors import field_requirement_error, requirement_error
-from moorage._core.state.cluster_state import ClusterState
 from moorage.kube import (
     CSINode,
     NodeSelector,
@@ -27,7 +23,8 @@ from moorage.kube.model.storage import PersistentVolumeSpec
 from moorage.lazy import NamedTuple
 from moorage.store.indexer import Indexer
 
-from .claims import MIGRATED_PLUGINS, VolumeError, matches_labels
+from ..framework.node_masks import Mask, NodeMasks
+from .claims import MIGRATED_PLUGINS, VolumeError
 
 if TYPE_CHECKING:
     from ..framework.handle import FrameworkHandle
@@ -296,31 +293,26 @@ def _has_values(rules: Iterable[NodeSelectorRequirement], key: str) -> bool:
 # ---- volume topology ---------------------------------------------------------------------------------------
 # The nodes from which each volume is accessible, for all rows of the node table at once.
 
-LIMIT = 1 << 12  # maximum number of cached node affinities
-Mask = npt.NDArray[np.bool_]
-
 
 class VolumeTopology:
-    """The rows of the node table whose nodes reach a volume, cached by node affinity.
+    """The rows of the node table whose nodes reach a volume.
 
     Parameters
     ----------
+    masks : NodeMasks
+        Of that table.
     csi_nodes : Indexer of CSINode
         Which in-tree plugins CSI drivers have replaced on each node.
     """
 
-    def __init__(self, cluster: ClusterState, csi_nodes: Indexer[CSINode]) -> None:
-        self._cluster = cluster
-        self._csi_nodes = csi_nodes
+    def __init__(self, masks: NodeMasks, csi_nodes: Indexer[CSINode]) -> None:
+        self._masks, self._csi_nodes = masks, csi_nodes
         self._log = csi_nodes.follow()
-        self._masks: dict[NodeSelector, Mask] = {}
-        self._migrated: dict[str, Mask] = {}  # by plugin
-        self._versions = -1, -1
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumeTopology:
         """Make the masks for the nodes of a handle's cache."""
-        return cls(handle.cache.state, handle.informers.informer(CSINode).indexer)
+        return cls(handle.derived(NodeMasks.of), handle.informers.informer(CSINode).indexer)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
         """Return the rows whose node satisfies a volume's required node affinity.
@@ -328,8 +320,7 @@ class VolumeTopology:
         Returns
         -------
         (rows,) bool array, or None
-            One entry for each row of the node table, undefined for rows without a node; None if the volume
-            has no required node affinity.
+            See `NodeMasks`; None if the volume has no required node affinity.
 
         Raises
         ------
@@ -355,65 +346,13 @@ class VolumeTopology:
         (rows,) bool array, or None
             As `mask` returns it; None if there are none.
         """
-        self._follow()
-        if plugin not in self._migrated:
-            table = self._cluster.table
-            names = [node.name for node in self._csi_nodes.values() if plugin in migrated_plugins(node)]
-            rows = [row for name in names if (row := table.find_row(name)) is not None]
-            self._migrated[plugin] = mask = np.zeros(table.used, dtype=bool)
-            mask[rows] = True
-        mask = self._migrated[plugin]
+
+        def names() -> Iterator[str]:
+            return (node.name for node in self._csi_nodes.values() if plugin in migrated_plugins(node))
+
+        mask = self._masks.find((plugin, self._log.head), lambda: self._masks.named(names()))
         return mask if mask.any() else None
 
     def mask_of(self, selector: NodeSelector) -> Mask:
-        """Return the rows whose node satisfies a required node affinity.
-
-        Returns
-        -------
-        (rows,) bool array
-            As `mask` returns it.
-        """
-        self._follow()
-        if selector not in self._masks:
-            none = np.zeros(self._cluster.table.used, dtype=bool)
-            masks = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]
-            self._masks[selector] = reduce(np.logical_or, masks, none)
-        return self._masks[selector]
-
-    def _follow(self) -> None:
-        """Drop what changes of nodes and CSINodes have made void."""
-        view = self._cluster.view
-        view.refresh()
-        versions = view.static_version, self._log.head
-        if versions != self._versions or len(self._masks) >= LIMIT:
-            self._masks.clear()
-            self._migrated.clear()
-            self._versions = versions
-
-    def _term(self, term: NodeSelectorTerm) -> Mask:
-        all_rows = np.ones(self._cluster.table.used, dtype=bool)
-        return reduce(np.logical_and, map(self._requirement, term.match_expressions), all_rows)
-
-    def _requirement(self, requirement: NodeSelectorRequirement) -> Mask:
-        column, symbols = self._cluster.table.label_column(requirement.key), self._cluster.symbols
-        if requirement.operator == "In":
-            mask = np.zeros(len(column), dtype=bool)
-            for symbol in filter(None, map(symbols.find, requirement.values)):
-                mask |= column == symbol
-            return mask
-        selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
-        counts, names = np.bincount(column), symbols.names
-        answers = np.zeros(len(counts), dtype=bool)
-        for value in np.flatnonzero(counts).tolist():
-            labels = {requirement.key: names[value] or ""} if value else {}  # 0: nodes without the label
-            answers[value] = matches_labels(selector, labels)
-        return answers[column]
-
-
-def is_readable(term: NodeSelectorTerm) -> bool:
-    """Whether a term can match: it is not empty, and all its requirements are well-formed."""
-    if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
-        return False
-    if any(field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields):
-        return False
-    return bool(term.match_expressions or term.match_fields)
+        """Return the rows whose node satisfies a required node affinity, as `mask` returns it."""
+        return self._masks.selected(selector, by_name=False)

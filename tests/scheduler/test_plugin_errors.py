@@ -16,7 +16,7 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage import default_profile
-from moorage.engine.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
+from moorage.engine.framework import ActionType, Answers, ClusterEvent, ClusterEventWithHint, Plugin
 from moorage.errors import InputError, PluginError
 from moorage.kube import Pod
 
@@ -135,17 +135,28 @@ def test_failing_fast_raises(make_plugin: Callable[[], Plugin]) -> None:
         one.run()
 
 
-SCORES = {
-    "a range": (lambda self, state, pod, nodes: np.full(len(nodes), 1000), "returns an invalid score 1000"),
-    "a shape": (lambda self, state, pod, nodes: np.ones(1, np.int64), r"scores of shape \(1,\) for 3 nodes"),
-    "a fraction": (lambda self, state, pod, nodes: np.full(len(nodes), 1.5), "score 1.5 is not an integer"),
-}
+def in_words(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
+    return Answers(np.zeros(len(nodes), np.intp), ["no"])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize(("scores", "text"), SCORES.values(), ids=SCORES)
-def test_failing_fast_raises_for_scores_that_are_refused(scores: Any, text: str) -> None:
+REFUSED: list[tuple[type[Plugin], str, Any, str]] = [
+    (mo.ScorePlugin, "score_all", [1000] * 3, "returns an invalid score 1000"),
+    (mo.ScorePlugin, "score_all", [1], r"scores of shape \(1,\) for 3 nodes"),
+    (mo.ScorePlugin, "score_all", [1.5] * 3, "score 1.5 is not an integer"),
+    (mo.FilterPlugin, "filter", True, 'plugin "Bad" answered bool, not a Status'),
+    (mo.FilterPlugin, "filter_all", [True], r"answered shape \(1,\) for 3 nodes"),
+    (mo.FilterPlugin, "filter_all", in_words, "answered str, not a Status"),
+    (mo.ReservePlugin, "reserve", False, "answered bool, not a Status"),
+    (mo.PermitPlugin, "permit", 5, "answered int, not a Status"),
+]
+
+
+@pytest.mark.parametrize(("base", "method", "answer", "text"), REFUSED)
+def test_an_answer_that_is_refused_counts_as_an_exception(
+    base: type[Plugin], method: str, answer: Any, text: str
+) -> None:
     def plugin() -> Plugin:
-        return make(mo.ScorePlugin, "Bad", score_all=scores)
+        return make(base, "Bad", **{method: answer})
 
     with pytest.raises(PluginError, match=text):
         scheduler_with(plugin(), pods=pods(), fail_fast=True).run()
@@ -154,7 +165,7 @@ def test_failing_fast_raises_for_scores_that_are_refused(scores: Any, text: str)
     assert one.plugin_errors == {("Bad", "PluginError"): 2}
     first = '^plugin "Bad" fails on every pod; first on pod default/p0: '
     with pytest.raises(PluginError, match=f"{first}.*{text}"):
-        one.context.refuse_failing_plugins(["default-scheduler"])
+        one.context.refuse_failing_plugins(["default-scheduler"] * (base is mo.ScorePlugin))
 
 
 def test_a_plugin_that_fails_on_some_pods_is_not_refused() -> None:

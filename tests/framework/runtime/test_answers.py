@@ -84,6 +84,10 @@ def test_rejections_keep_their_code(name: str, code: Code) -> None:
     [
         ("pre_filter", frozenset("a"), "frozenset, not a PreFilterResult or a Status"),
         ("filter", True, "bool, not a Status"),
+        ("pre_score", 5, "int, not a Status"),
+        ("reserve", False, "bool, not a Status"),
+        ("pre_bind", "x", "str, not a Status"),
+        ("bind", True, "bool, not a Status"),
         ("post_filter", status(UNSCHEDULABLE), "Status, not (PostFilterResult, Status)"),
         ("permit", ("yes", 5), "tuple, not (Status, seconds)"),
         ("permit", 5, "int, not a Status"),

@@ -77,8 +77,9 @@ def _raised(plugin: Plugin, pod: Pod | None, error: Exception) -> Status:
 
 def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
     """Log and count an exception of a plugin in a call about something, for example ``pod default/p``; return
-    the message of the Error: ``plugin "X" raised ValueError: …``."""
-    text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
+    the message of the Error: ``plugin "X" raised ValueError: …``, or that of a refused answer."""
+    is_refusal = isinstance(error, PluginError)
+    text = str(error) if is_refusal else f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
     errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
     errors.note(plugin.name, about, text, error)
     return text
@@ -118,12 +119,12 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
         An Error where the method raised or returned another type.
     """
     try:
-        return to_status(plugin, ask(plugin, pod, function, *arguments))
+        return to_status(plugin, pod, ask(plugin, pod, function, *arguments))
     except StatusError as failed:
         return failed.status
 
 
-def to_status(plugin: Plugin, answer: Any) -> Status | None:
+def to_status(plugin: Plugin, pod: Pod, answer: Any) -> Status | None:
     """Return the result of a plugin if it is a Status or None, else an Error.
 
     Parameters
@@ -133,19 +134,20 @@ def to_status(plugin: Plugin, answer: Any) -> Status | None:
     """
     if answer is None or isinstance(answer, Status):
         return answer
-    return wrong_answer(plugin, answer, "a Status")
+    return wrong_answer(plugin, pod, answer, "a Status")
 
 
-def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
-    """Return the Error for a plugin's result of a wrong type.
+def wrong_answer(plugin: Plugin, pod: Pod, answer: Any, wanted: str) -> Status:
+    """Note a plugin's result of a wrong type, and return its Error.
 
     Parameters
     ----------
     wanted : str
         Description of the expected type.
     """
-    text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
-    return Status(Code.ERROR, err=PluginError(text))
+    error = PluginError(f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}')
+    note_exception(plugin, f"pod {pod.key}", error)
+    return Status(Code.ERROR, err=error)
 
 
 # ---- filtering ---------------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ def ask_pre_filter(
         return answer, None
     if answer is None or isinstance(answer, Status):
         return None, answer
-    return None, wrong_answer(plugin, answer, "a PreFilterResult or a Status")
+    return None, wrong_answer(plugin, pod, answer, "a PreFilterResult or a Status")
 
 
 def nothing_left(plugins: Sequence[str]) -> Status:
@@ -238,24 +240,20 @@ def nothing_left(plugins: Sequence[str]) -> Status:
     plugins : sequence of str
         Names of the plugins that returned a set of nodes.
     """
-    who = f"plugin {plugins[0]}" if len(plugins) == 1 else f"plugin(s) [{' '.join(plugins)}] simultaneously"
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))
+    text = interface.NOT_SATISFIED.format(plugins[0])
+    if len(plugins) > 1:
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-def filter_status(plugin: interface.FilterPlugin, answer: object) -> Status | None:
-    """Return the status with which the runtime reports the result of a Filter plugin.
-
-    Parameters
-    ----------
-    answer : object
-        What the plugin returned for a node.
+def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Status | None:
+    """Return the status with which the runtime reports what a Filter plugin returned for a node.
 
     Returns
     -------
     Status or None
-        None for Success; a rejection with the plugin's name; an Error for any other code or type.
+        None for Success; a rejection with the plugin's name; an Error for any other code.
     """
-    status = None if answer is None else to_status(plugin, answer)
     if status is None or status.is_success:
         return None
     if not status.is_rejected:
@@ -280,7 +278,7 @@ def answers_of(plugin: interface.FilterPlugin, state: CycleState, pod: Pod, node
             return Answers(np.zeros(1, dtype=np.intp), (failed.status,))
     answers = list[Status | None]()
     for info in nodes:
-        answers.append(answer_of(plugin, pod, plugin.filter, state, pod, info))
+        answers.append(ask_status(plugin, pod, plugin.filter, state, pod, info))
         status = filter_status(plugin, answers[-1])
         if status is not None and not status.is_rejected:
             break
@@ -312,7 +310,7 @@ def ask_post_filter(
         case (None | interface.NominatingInfo() as result, None | Status() as status):
             return result, status
         case _:
-            return None, wrong_answer(plugin, answer, "(PostFilterResult, Status)")
+            return None, wrong_answer(plugin, pod, answer, "(PostFilterResult, Status)")
 
 
 # ---- scoring -----------------------------------------------------------------------------------------------
@@ -523,9 +521,9 @@ def ask_permit(
         case (None | Status() as status, int() | float() as seconds):
             return status, seconds
         case tuple():
-            return wrong_answer(plugin, answer, "(Status, seconds)"), 0.0
+            return wrong_answer(plugin, pod, answer, "(Status, seconds)"), 0.0
         case _:
-            return to_status(plugin, answer), MAX_TIMEOUT
+            return to_status(plugin, pod, answer), MAX_TIMEOUT
 
 
 def permitted(signal: Status) -> Status | None:
@@ -566,9 +564,9 @@ def ask_pre_flight(
         case PreBindPreFlightResult():
             return answer, None
         case tuple():
-            return None, wrong_answer(plugin, answer, "(PreBindPreFlightResult, Status)")
+            return None, wrong_answer(plugin, pod, answer, "(PreBindPreFlightResult, Status)")
         case _:
-            return None, to_status(plugin, answer)
+            return None, to_status(plugin, pod, answer)
 
 
 def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list[list[PreBindPlugin]]:
@@ -631,7 +629,7 @@ class PreBindGroup:
         if isinstance(answer, Generator):
             self._waiting[at] = answer
         else:
-            self._note(plugin, to_status(plugin, answer))
+            self._note(plugin, to_status(plugin, self.pod, answer))
 
     def _note(self, plugin: PreBindPlugin, status: Status | None) -> None:
         if status is not None and not status.is_success:
@@ -676,7 +674,7 @@ class PreBindGroup:
         except StatusError as error:
             return Ended(error.status)
         if isinstance(step, Ended):
-            return Ended(to_status(plugin, step.result))
+            return Ended(to_status(plugin, self.pod, step.result))
         if isinstance(step, int | float) and step >= 0:
             return step
-        return Ended(wrong_answer(plugin, step, "seconds to wait"))
+        return Ended(wrong_answer(plugin, self.pod, step, "seconds to wait"))

@@ -410,7 +410,7 @@ class Framework:
             if plugin.name in state.skip_filter_plugins:
                 continue
             if self.kernels is None or not (isinstance(plugin, NativePlugin) and plugin.has_kernel):
-                status = filter_status(plugin, answer_of(plugin, pod, plugin.filter, state, pod, node_info))
+                status = filter_status(plugin, ask_status(plugin, pod, plugin.filter, state, pod, node_info))
                 if status is not None:
                     return status
                 continue

@@ -24,6 +24,7 @@ from .extension_points import (
     normalized_scores,
     raw_scores,
     scores_of,
+    to_status,
 )
 from .interface import FilterPlugin, Plugin, ScorePlugin
 from .out_of_tree_plugins import LoadedPlugin, RowPlugin
@@ -273,7 +274,7 @@ class SearchCalls:
         new = rows if numbers.max() == NOT_ASKED else rows[numbers == NOT_ASKED]
         if len(new):
             nodes = self.framework.nodes(new)
-            codes = cached.record(new, answers_of(plugin, self._state, self._pod, nodes))
+            codes = cached.record(new, answers_of(plugin, self._state, self._pod, nodes), self._pod)
         return codes if new is rows else cached.codes(rows)
 
     # ---- Score ---------------------------------------------------------------------------------------------
@@ -484,7 +485,7 @@ class StatusCache:
             if status is not None and not status.is_rejected:
                 self.numbers[self.numbers == number] = NOT_ASKED
 
-    def record(self, rows: Rows, answers: Answers) -> Codes:
+    def record(self, rows: Rows, answers: Answers, pod: Pod) -> Codes:
         """Record the plugin's statuses for rows, up to the first for which the plugin failed.
 
         Parameters
@@ -507,7 +508,8 @@ class StatusCache:
         statuses = tuple(answers.statuses)
         entry = self._read.get(id(answers.statuses))
         if entry is None or entry[1] != statuses:
-            entry = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
+            numbered = self._numbered(statuses, pod)
+            entry = self._read[id(answers.statuses)] = answers.statuses, statuses, *numbered
         places, failures = entry[2:]
         numbers = places.take(answers.numbers)
         if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
@@ -515,10 +517,11 @@ class StatusCache:
         self.numbers[rows[: len(numbers)]] = numbers
         return self.codes(rows[: len(numbers)])
 
-    def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
+    def _numbered(self, statuses: tuple[Status | None, ...], pod: Pod) -> tuple[Rows, list[int]]:
         """The index of each status, and the positions of the failures."""
         size, places = len(self._places), self._places
-        read = [filter_status(self.plugin, status) for status in statuses]
+        checked = [to_status(self.plugin, pod, status) for status in statuses]
+        read = [filter_status(self.plugin, status) for status in checked]
         failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
         self._has_failures = self._has_failures or bool(failures)
         numbers = [places.setdefault(status, len(places)) for status in read]

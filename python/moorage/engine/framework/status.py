@@ -242,14 +242,14 @@ def read_answers(
 
     Raises
     ------
-    ValueError
+    PluginError
         The result has a wrong shape or invalid values.
     """
     if isinstance(answer, Answers):
         values = _one_each("filter_all", name, answer.numbers, nodes)
         known = values.dtype.kind in "iu" and int(values.max(initial=0)) < len(answer.statuses)
         if not known or (values.dtype.kind == "i" and values.min(initial=0) < 0):
-            raise ValueError(f'filter_all of plugin "{name}" answered numbers of no status')
+            raise PluginError(f'filter_all of plugin "{name}" answered numbers of no status')
         return Answers(values, answer.statuses)
     values = _one_each("filter_all", name, answer, nodes)
     if values.dtype == bool:
@@ -265,14 +265,14 @@ def filter_codes(method: str, name: str, answer: npt.ArrayLike, nodes: int) -> n
 
     Raises
     ------
-    ValueError
+    PluginError
         See `read_answers`.
     """
     values = _one_each(method, name, answer, nodes)
     if values.dtype == bool:
         return np.where(values, np.uint8(Code.SUCCESS), np.uint8(Code.UNSCHEDULABLE))
     if values.dtype.kind not in "iu" or not np.isin(values, FILTER_CODES).all():
-        raise ValueError(f'{method} of plugin "{name}" answered neither booleans nor codes of Filter')
+        raise PluginError(f'{method} of plugin "{name}" answered neither booleans nor codes of Filter')
     return values.astype(np.uint8)
 
 
@@ -280,7 +280,7 @@ def _one_each(method: str, name: str, answer: npt.ArrayLike, nodes: int) -> npt.
     """Return an answer that has one value for each node."""
     values = np.asarray(answer)
     if values.shape != (nodes,):
-        raise ValueError(f'{method} of plugin "{name}" answered shape {values.shape} for {nodes} nodes')
+        raise PluginError(f'{method} of plugin "{name}" answered shape {values.shape} for {nodes} nodes')
     return values
 
 

@@ -29,13 +29,17 @@ def answer(*given: Any) -> None:
             ["filter", "eventsToRegister"],
             ("eventsToRegister", "events_to_register"),
         ),
+        ((mo.FilterPlugin,), ["filter", "events_to_register"], ("events_to_register", mo.EnqueueExtensions)),
+        ((mo.FilterPlugin,), ["filter_all", "score"], ("score", mo.ScorePlugin)),
     ],
 )
 def test_a_misspelt_method_is_named_with_the_right_one(
-    bases: tuple[type, ...], methods: list[str], named: tuple[str, str]
+    bases: tuple[type, ...], methods: list[str], named: tuple[str, str | type]
 ) -> None:
     plugin = type("Mine", bases, {"name": "Mine", **dict.fromkeys(methods, answer)})()
-    text = f"plugin Mine has a method {named[0]}, which nobody calls; did you mean {named[1]}?"
+    name, meant = named
+    meant = f"did you mean {meant}?" if isinstance(meant, str) else f"it must extend {meant.__name__}"
+    text = f"plugin Mine has a method {name}, which nobody calls; {meant}"
     with pytest.raises(mo.InputError) as caught:
         mo.Profile((*mo.default_profile().plugins, plugin))
     assert str(caught.value) == text
@@ -47,8 +51,17 @@ def test_a_misspelt_method_is_named_with_the_right_one(
         ((mo.ScorePlugin,), ["score", "scores", "score_of_zone"]),
         ((mo.FilterPlugin,), ["filter_all", "filters", "_filter"]),
         ((mo.FilterPlugin, mo.ScorePlugin), ["filter", "score_all", "read"]),
+        ((mo.RowPlugin, mo.FilterPlugin), ["filter_rows", "begin"]),
     ],
 )
 def test_other_methods_are_a_plugin_s_own_business(bases: tuple[type, ...], methods: list[str]) -> None:
     plugin = type("Mine", bases, {"name": "Mine", **dict.fromkeys(methods, answer)})()
     assert "Mine" in mo.Profile((*mo.default_profile().plugins, plugin)).names
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [(mo.FilterPlugin, "the class FilterPlugin"), (3, "3")], ids=["a class", "a number"]
+)
+def test_what_is_no_plugin_is_named(given: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"^a profile takes objects of plugin classes, not {text}$"):
+        mo.Profile((*mo.default_profile().plugins, given))

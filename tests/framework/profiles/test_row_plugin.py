@@ -104,6 +104,11 @@ def test_a_filter_answers_booleans_or_codes(tmp_path: Path) -> None:
     assert rejected["n0"].code == fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
+def test_a_filter_without_a_reason_is_named(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("four", 0, cpu="4")], type("Numbered", (Numbered,), {"filter_reason": ""}))
+    assert one.run().unschedulable["default/four"].reasons == {"node(s) didn't satisfy plugin Numbered": 3}
+
+
 RECORDS = np.zeros(1, dtype=[("row", np.int32), ("score", np.float64)])
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "records": ({"filter_rows": lambda self, rows: self.nodes(RECORDS).names}, "Buffer dtype mismatch"),

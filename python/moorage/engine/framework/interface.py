@@ -308,13 +308,17 @@ class PreFilterPlugin(Plugin, point="preFilter"):
         return None
 
 
+NOT_SATISFIED = "node(s) didn't satisfy plugin {}"
+
+
 class FilterPlugin(Plugin, point="filter"):
     """A plugin that filters nodes; it implements `filter` or `filter_all`.
 
     Attributes
     ----------
     filter_reason : str
-        Reason of nodes that `filter_all` rejects without a status of its own.
+        Reason of nodes that `filter_all` rejects without a status of its own; by default the text names the
+        plugin.
     """
 
     filter_reason: ClassVar[str] = ""
@@ -354,7 +358,7 @@ class FilterPlugin(Plugin, point="filter"):
         Status or None
             None for Success.
         """
-        reason = self.filter_reason or f"node(s) didn't satisfy plugin {self.name}"
+        reason = self.filter_reason or NOT_SATISFIED.format(self.name)
         return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
 
 

@@ -20,7 +20,7 @@ from moorage.errors import InputError, PluginError, printable
 
 from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, invalid_score
 from .in_tree_plugins import NativePlugin
-from .interface import FilterPlugin, Plugin, ScorePlugin
+from .interface import NOT_SATISFIED, FilterPlugin, Plugin, ScorePlugin
 from .nodes_view import NodesView
 from .status import Code, Status, error_status
 
@@ -42,7 +42,7 @@ class RowPlugin(NativePlugin):
     shape : Shape
         Requests and constraints of the pods that the search is for.
     filter_reason : str
-        Why the filter rejects nodes.
+        Why the filter rejects nodes; by default the text names the plugin.
     """
 
     by_class = True
@@ -97,7 +97,7 @@ class RowPlugin(NativePlugin):
         return scores
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return (self.filter_reason,)
+        return (self.filter_reason or NOT_SATISFIED.format(self.name),)
 
     def clone(self) -> Self:
         """Return a plugin for another scheduler."""

@@ -46,7 +46,8 @@ _ALIKE = 0.8
 @cache
 def misspelt_method(kind: type[Plugin]) -> str:
     """Return what is wrong with the name of a method of a plugin's class: it is that of a method of an
-    extension point but for capitals and underscores, or is like one that the class lacks.
+    extension point but for capitals and underscores, or is like one that the class lacks, or is that of one
+    whose base the class does not extend.
 
     Returns
     -------
@@ -58,6 +59,10 @@ def misspelt_method(kind: type[Plugin]) -> str:
     known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}
     own = [name for name in dir(kind) if name not in known and callable(getattr(kind, name, None))]
     own = [name for name in own if not name.startswith("_")]
+    for base in points:
+        for name in own if base not in bases else ():
+            if name in vars(base) and getattr(kind, name) is not getattr(NativePlugin, name, None):
+                return f"has a method {name}, which nobody calls; it must extend {base.__name__}"
     from difflib import get_close_matches  # few plugins need it
 
     for name, base in known.items():
@@ -112,6 +117,8 @@ class Profile:
 
     Raises
     ------
+    TypeError
+        One of the plugins is something else, such as the class of one.
     InputError
         A plugin has no name, or has a misspelt method, is unknown at a point, does not extend it,
         or is listed twice; or, without
@@ -213,6 +220,9 @@ class Profile:
 
     def __post_init__(self) -> None:
         for plugin in self.plugins:
+            if not isinstance(plugin, Plugin):
+                what = f"the class {plugin.__name__}" if isinstance(plugin, type) else repr(plugin)
+                raise TypeError(f"a profile takes objects of plugin classes, not {what}")
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
             kind = type(plugin)  # whose hash mypy takes for that of its objects

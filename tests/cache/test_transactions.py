@@ -15,6 +15,7 @@ from tests.make import node, pod
 
 from moorage.compat import NodeTree
 from moorage.engine.cache import ClusterCache, SchedulerCache, Transaction
+from moorage.errors import MoorageError
 
 # ---- transactions ----------------------------------------------------------------------------------------
 
@@ -159,6 +160,20 @@ def test_participants_of_nested_transactions() -> None:
         assert x.number == 1
         outer.commit()
     assert [call for call in calls if call[0] == "x"] == ["x save 0", "x save 1", "x undo 1", "x release 0"]
+
+
+def test_a_transaction_has_one_block() -> None:
+    one = SchedulerCache()
+    bracket = one.transaction()
+    with bracket as transaction:
+        transaction.commit()
+    with pytest.raises(MoorageError, match="has ended"):
+        transaction.commit()
+    with pytest.raises(MoorageError, match="has one block"), bracket:
+        one.add_node(node("never"))
+    with one.transaction():
+        one.add_node(node("undone"))
+    assert one.state.table.used == 0
 
 
 def test_a_fork_clones_participants_in_order() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.make import node, pod
 from tests.store.observe import observe
 
+from moorage.errors import MoorageError
 from moorage.kube import Node, ObjectMeta, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
@@ -76,18 +77,21 @@ def test_the_store_tells_which_kinds_have_changed() -> None:
 
 def test_an_outer_mark_closes_those_within() -> None:
     store = filled()
-    outer, inner = store.save(), store.save()
+    outer = store.save()
+    churn(store)
+    inner = store.save()
     store.undo(outer)
     for close in (store.undo, store.release):
         for mark in (outer, inner):
-            with pytest.raises(ValueError, match="not in list"):
+            with pytest.raises(MoorageError, match="no open mark of the store"):
                 close(mark)
+    assert observe(store) == observe(filled())
 
 
 def test_a_clone_has_no_open_marks() -> None:
     store = filled()
     mark = store.save()
-    with pytest.raises(ValueError, match="not in list"):
+    with pytest.raises(MoorageError, match="no open mark of the store"):
         store.clone().undo(mark)
 
 

@@ -674,6 +674,11 @@ class ObjectStore:
         ----------
         mark : Save
             It is closed, and so are the marks that were made after it.
+
+        Raises
+        ------
+        MoorageError
+            The mark is closed, or is of another store; nothing is restored then.
         """
         with self._lock:
             self._changed.notify_all()
@@ -687,6 +692,11 @@ class ObjectStore:
         ----------
         mark : Save
             Later marks are closed, too.
+
+        Raises
+        ------
+        MoorageError
+            The mark is closed, or is of another store.
         """
         with self._lock:
             self._tables.release(mark)

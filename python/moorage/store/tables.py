@@ -11,6 +11,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Cause, ObjectMap
+from moorage.errors import MoorageError
 from moorage.grouped import grouped
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition
@@ -595,7 +596,14 @@ class Tables:
         return mark in self._saves
 
     def undo(self, mark: Save) -> None:
-        """Restore all tables as they were at a mark. The mark and all later ones are closed."""
+        """Restore all tables as they were at a mark. The mark and all later ones are closed.
+
+        Raises
+        ------
+        MoorageError
+            See `release`; nothing is restored then.
+        """
+        self._require_open(mark)
         self.changes += 1
         self._last = None
         for kind, table in self._tables.items():
@@ -607,12 +615,24 @@ class Tables:
         self.release(mark)  # last: while it is open, all this can be repeated
 
     def release(self, mark: Save) -> None:
-        """Close a mark and all later ones without restoring anything."""
+        """Close a mark and all later ones without restoring anything.
+
+        Raises
+        ------
+        MoorageError
+            The mark is closed, or is of another store.
+        """
+        self._require_open(mark)
         del self._saves[self._saves.index(mark) :]
         if not self._saves:
             for table in self._tables.values():
                 if len(table._events) > 2 * table.readable:  # seldom: a call for each table would cost more
                     table.free_old()
+
+    def _require_open(self, mark: Save) -> None:
+        if not self.is_open(mark):
+            text = "this is no open mark of the store: undo() and release() close a mark and all later ones"
+            raise MoorageError(text)
 
     def copy(self) -> Tables:
         """Return an independent copy, without watches and open marks."""

@@ -56,6 +56,9 @@ def test_all_of_it_is_taken_back() -> None:
     assert dump(one.cache.state, before) == before
     assert one.placer.decider.start == start
     assert {pod.name for pod in one.client.list(Pod)[0]} == {"a1", "a2", "b1"}
+    for at in (-1, 3):
+        with pytest.raises(IndexError, match=f"there is no pod {at} among 3"):
+            done.victims(at)
     again = one.preempt_pods([high("h1"), high("h2"), high("h3", 4)])
     assert again.rows.tolist() == done.rows.tolist()
     again.undo()

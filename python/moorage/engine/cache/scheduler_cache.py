@@ -21,7 +21,7 @@ from moorage._core.decide import bulk_operations as batches
 from moorage._core.decide.reported_pods import confirm_pods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.arguments import typed
-from moorage.errors import CacheCorruptedError
+from moorage.errors import CacheCorruptedError, MoorageError
 from moorage.kube import Node, Pod
 
 from .node_info import CacheDump, NodeInfo, Snapshot, dump
@@ -130,7 +130,15 @@ class Transaction:
         self._saved.append((participant, participant.save()))
 
     def commit(self) -> None:
-        """Keep the changes of the transaction at its end."""
+        """Keep the changes of the transaction at its end.
+
+        Raises
+        ------
+        MoorageError
+            The transaction has ended.
+        """
+        if self.is_over:
+            raise MoorageError("the transaction has ended: commit() belongs into its block")
         self.committed = True
 
     def begin(self) -> Self:
@@ -143,6 +151,8 @@ class Transaction:
         """
         cache = self._cache
         cache.check_whole()
+        if self.is_over:
+            raise MoorageError("a transaction has one block: call transaction() again for another")
         self._changes.begin()
         for participant in cache.participants:
             self.enlist(participant)
@@ -227,7 +237,8 @@ class ClusterCache:
         self.transactions: list[Transaction] = []  # the open ones
 
     def __repr__(self) -> str:
-        nodes, pods = len(self.state.table.names), len(self.state.ledger)  # a repr takes no lock
+        nodes = sum(node is not None for node in self.state.table.objects)  # a repr takes no lock
+        pods = len(self.state.ledger)
         return f"<{type(self).__name__}: {nodes} nodes, {pods} pods>"
 
     def clean(self, now: float) -> None:

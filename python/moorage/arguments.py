@@ -28,8 +28,8 @@ _TYPES = {"str": str, "bool": bool, "None": type(None)}
 def typed(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a function before it begins.
 
-    An annotation of builtin types, classes of the function's module, and sequences of these is checked. Other
-    annotations are left to the function. An iterator is passed on as a list.
+    An annotation of builtin types, callables, classes of the function's module, and sequences of these is
+    checked. Other annotations are left to the function. An iterator is passed on as a list.
 
     Parameters
     ----------
@@ -115,7 +115,12 @@ def naming(name: str) -> Iterator[None]:
 
 def _is_known(choice: str, names: Mapping[str, Any]) -> bool:
     item = _item(choice)
-    return choice in _WORDS or isinstance(names.get(choice), type) or (item != "" and _is_known(item, names))
+    return (
+        choice in _WORDS
+        or choice.startswith("Callable[")
+        or isinstance(names.get(choice), type)
+        or (item != "" and _is_known(item, names))
+    )
 
 
 def _item(choice: str) -> str:
@@ -128,6 +133,8 @@ def _words(choice: str, names: Mapping[str, Any]) -> str:
     item = _item(choice)
     fields = ", ".join(getattr(names.get(item), "_fields", ()))
     item += f"({fields})" * bool(fields)
+    if choice.startswith("Callable["):
+        return "a callable"
     return f"a sequence of {item}" if item else _WORDS.get(choice, f"a {choice}")
 
 
@@ -151,6 +158,8 @@ def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
         of = choice[len("Mapping[str, ") : -1]
         pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
         return value, all(isinstance(key, str) and _as(of, member, names)[1] for key, member in pairs)
+    if choice.startswith("Callable["):
+        return value, callable(value)
     if choice in ("int", "float"):
         if isinstance(value, bool):
             return value, False

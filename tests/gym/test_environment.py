@@ -171,6 +171,8 @@ def test_what_is_wrong_is_named() -> None:
     ):
         with pytest.raises(mo.InputError, match=text):
             make(timeline("a", pods=1), **options)
+    with pytest.raises(TypeError, match="timeline must be a Timeline or a callable, not Cluster"):
+        make(mo.Cluster())  # type: ignore[arg-type]
     with pytest.raises(mo.InputError, match="no pod of the timeline needs a node"):
         make(timeline("a")).reset()
     over = timeline("a")

@@ -209,6 +209,19 @@ def test_arguments_of_another_type() -> None:
     for seed in ("a", 1.5, None):
         with pytest.raises(TypeError, match=rf"^seed must be a whole number, not {type(seed).__name__}$"):
             Scheduler(seed=seed)
+    for name in ("clock", "wait"):
+        with pytest.raises(TypeError, match=rf"^{name} must be a callable or None, not int$"):
+            Scheduler(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_its_parts_are_shown_in_a_line() -> None:
+    one = scheduler([node("a")], [pod("p"), pod("gone", on="b"), pod("q", requests={"cpu": 99})])
+    one.run()
+    assert repr(one) == "<Scheduler: 1 nodes, 2 pods on nodes, 1 waiting>"
+    assert repr(one.cache) == "<SchedulerCache: 1 nodes, 2 pods>"
+    assert repr(one.queue) == "<SchedulingQueue: 1 waiting>"
+    assert repr(one.pods) == "<PodHandler: 1 waiting, 0 finished>"
+    assert repr(Cluster()).startswith("Cluster: empty")
 
 
 def test_an_option_that_is_unknown() -> None:

@@ -21,7 +21,7 @@ class Scheduler(ChangingScheduler):
     cluster : Cluster or ObjectClient, optional
         A Cluster, whose objects are written to a store of the scheduler's own (`client`), or a client of a
         store that others write to as well. Nodes and bound pods enter the cache through informers. Pods
-        without a node are scheduled by `run`.
+        without a node are in ``pods.pending``, and are scheduled by `run`.
     profile : Profile, optional
         The only profile; by default kube-scheduler's.
     profiles : sequence of Profile, optional
@@ -80,7 +80,7 @@ class Scheduler(ChangingScheduler):
         How long a pod takes to start, to become ready and to stop, for the controllers; a function returns it
         for each pod.
     fail_fast : bool
-        Whether an exception in a plugin, or a score that is refused, ends the run and is raised, for
+        Whether an exception in a plugin, or an answer that is refused, ends the run and is raised, for
         debugging. By default it fails the pod in question, is logged once per plugin and type, and is counted
         (`plugin_errors`).
     measured : bool

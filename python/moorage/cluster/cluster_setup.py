@@ -53,7 +53,7 @@ class SchedulerOptions(ProfileOptions, total=False):
     seed: int
     ttl: float | None
     clock: Callable[[], float] | None
-    wait: Wait | None
+    wait: Callable[[float], object] | None
     threads: int | None
     binding_threads: int | None
     controllers: bool

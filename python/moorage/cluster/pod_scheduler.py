@@ -125,7 +125,7 @@ class PodScheduler:
     def __repr__(self) -> str:
         with self.cache.lock:
             placed, waiting = len(self.cache.state.ledger), len(self.queue)
-        nodes = len(self.cache.state.table.names)
+            nodes = sum(node is not None for node in self.table.objects)
         return f"<Scheduler: {nodes} nodes, {placed} pods on nodes, {waiting} waiting>"
 
     def transaction(self) -> Bracket[Transaction]:
@@ -603,8 +603,7 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Clu
         raise ValueError(f"tie_break must be one of {', '.join(TIE_BREAKS)}, not {tie_break!r}")
     release = release_named(given.get("kubernetes_version", DEFAULT))
     gates, wait = all_gates(given.get("feature_gates"), release), given.get("wait")
-    clock = given.get("clock")
-    clock = clock and checked(clock)
+    clock = None if (clock := given.get("clock")) is None else checked(clock)
     return ClusterOptions(
         configuration=None if config is None else read_configuration(config, gates),
         registry=given.get("registry"),

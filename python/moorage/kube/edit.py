@@ -37,14 +37,15 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
     A path names fields as manifests do (or as attributes), items of lists by their index and entries of maps
     by their key: ``spec.nodeName``, ``spec.containers[0].resources.requests.cpu``,
     ``metadata.labels[topology.kubernetes.io/zone]``. Structs on the way that are not set are made; an index
-    one beyond a list appends to it. A value is a struct, or JSON values as in a manifest.
+    one beyond a list appends to it. A value is a struct, or JSON values as in a manifest; it replaces what
+    was there, and is not merged with it.
 
     Parameters
     ----------
     changes : mapping of str to object, optional
         Path to the new value.
     **paths : object
-        The same, for paths that are names: ``edit(node, spec={"unschedulable": True})``.
+        The same, for paths that are names: ``edit(node, status=status)``.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
+from moorage.arguments import argument
 from moorage.errors import InputError, missing
 from moorage.kube import Pod
 
@@ -104,6 +105,7 @@ class World:
     def __init__(
         self, timeline: Timelines, resources: Sequence[str], nodes: int | None, options: dict[str, Any]
     ) -> None:
+        argument("timeline", timeline, "Timeline | Callable[[int], Timeline]", globals())
         self._timeline, self._options = timeline, options
         first = timeline if isinstance(timeline, Timeline) else timeline(0)
         scheduler = scheduler_at_start(first, VirtualClock(), options)

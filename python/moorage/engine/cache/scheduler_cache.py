@@ -148,6 +148,11 @@ class Transaction:
         -------
         Transaction
             Itself.
+
+        Raises
+        ------
+        MoorageError
+            It has had a block before.
         """
         cache = self._cache
         cache.check_whole()

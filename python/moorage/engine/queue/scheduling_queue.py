@@ -179,6 +179,9 @@ class SchedulingQueue(PodQueue):
         forked_owners.watch(self, lock)
         return self
 
+    def __repr__(self) -> str:
+        return f"<SchedulingQueue: {len(self)} waiting>"
+
     def pending_pods(self) -> PendingPods:
         """Return all waiting pods by place."""
         with self:

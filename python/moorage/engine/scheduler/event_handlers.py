@@ -382,6 +382,9 @@ class PodHandler(SavedFields):
             Cause.NOMINATED: queue.follow_nominations,
         }
 
+    def __repr__(self) -> str:
+        return f"<PodHandler: {len(self.queue)} waiting, {len(self.finished)} finished>"
+
     @property
     def pending(self) -> dict[str, Pod]:
         """Pods without a node by ``namespace/name``, neither bound nor assumed on one.

@@ -103,7 +103,7 @@ class BindTimeoutError(VolumeError):
 
 @dataclass(frozen=True, slots=True)
 class VolumeSources:
-    """Clients, caches and listers of the volume binder.
+    """Clients, caches and listers of the volume binder; `over` makes them.
 
     Attributes
     ----------
@@ -320,6 +320,9 @@ class VolumeBinder:
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
         """Classify the claims of a pod, including those of ephemeral volumes.
 
+        The result has the volumes among which `find_pod_volumes` chooses. Once the volumes of another pod
+        are assumed, it is out of date.
+
         Raises
         ------
         VolumeError
@@ -356,12 +359,12 @@ class VolumeBinder:
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
-        """Find volumes for a pod on a node.
+        """Find volumes for a pod on a node. A volume can be chosen if its phase is Available.
 
         Parameters
         ----------
         claims : PodVolumeClaims
-            Result of `get_pod_volume_claims` for the pod.
+            Result of `get_pod_volume_claims` for the pod, since volumes were last assumed.
 
         Returns
         -------

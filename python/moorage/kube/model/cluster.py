@@ -438,7 +438,7 @@ class Cluster(Tabular):
         counts |= Counter(obj.kind for obj in self.others)
         counts |= {f"{kind} (skipped)": n for kind, n in self.skipped.items()}
         counts |= {"refused pods": len(self.refused)}
-        return "Cluster: " + ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+        return "Cluster: " + (", ".join(f"{n} {name}" for name, n in counts.items() if n) or "empty")
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each object.

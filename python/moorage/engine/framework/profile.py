@@ -219,10 +219,12 @@ class Profile:
         return max(len(nodes) * percentage // 100, 1)
 
     def __post_init__(self) -> None:
-        for plugin in self.plugins:
-            if not isinstance(plugin, Plugin):
-                what = f"the class {plugin.__name__}" if isinstance(plugin, type) else repr(plugin)
+        entries: Sequence[object] = self.plugins
+        for entry in entries:
+            if not isinstance(entry, Plugin):
+                what = f"the class {entry.__name__}" if isinstance(entry, type) else repr(entry)
                 raise TypeError(f"a profile takes objects of plugin classes, not {what}")
+        for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
             kind = type(plugin)  # whose hash mypy takes for that of its objects

@@ -4,8 +4,6 @@ from typing import Any, Self
 from moorage._core.base.indexed_objects import Reader
 from moorage.kube.model.pod import Pod
 
-MANY_USERS: int
-
 class BoundClaims:
     def __new__(
         cls,

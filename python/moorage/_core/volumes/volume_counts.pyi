@@ -1,9 +1,11 @@
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Self
 
 from moorage._core.base.indexed_objects import Reader
 from moorage._core.state.cluster_state import ClusterState
 from moorage.kube.model.pod import Pod
+
+MANY_USERS: int
 
 class VolumeCounts:
     errors: dict[int, dict[str, str]]
@@ -23,6 +25,13 @@ class VolumeCounts:
     def resolve(self, key: str) -> tuple[str, str] | None: ...
     def add_pod(self, pod: Pod, row: int) -> None: ...
     def remove_pod(self, pod: Pod, row: int) -> None: ...
+    def share(
+        self,
+        volumes: Sequence[tuple[str, str]],
+        at: int,
+        users: dict[Hashable, list[int]],
+        excluded: set[Hashable],
+    ) -> list[tuple[int, int, int]] | None: ...
     def count(self, row: int, volume: tuple[str, str], sign: int) -> None: ...
 
 class VolumeUsers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, cast
 
@@ -9,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 
 from moorage._core.decide.terms import MAX_DRIVERS
-from moorage._core.volumes.bound_claims import MANY_USERS
 from moorage.engine import framework as fwk
 from moorage.kube import CSINode, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import CSIDriver, VolumeAttachment
@@ -109,21 +109,18 @@ class NodeVolumeLimits(NodeVolumeLimitsFacts):
         if known.is_unsure:
             return None
         try:
-            limited, counts = attached.limited_volumes_of(pod)
+            volumes = [volume for volume in attached.volumes_of_new_pod(pod) if volume[0] in attached.room]
         except storage.claims.VolumeError:
             return None
+        counts = tuple(sorted(Counter([driver for driver, _ in volumes]).items()))
         required = _required_by(pod, attached, known.installed)
-        if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
+        if len(counts) > MAX_DRIVERS or len(volumes) > MOST_VOLUMES:
             return None
         if batch is not None:
-            drivers = [driver for driver, _ in counts]
-            for number, volume in enumerate(limited):
-                users = batch.volume_users.setdefault(volume, [])
-                places = [*attached.rows_with(volume), *users]
-                if len(places) > MANY_USERS or volume in batch.exclusive:
-                    return None
-                batch.shared_volumes += [(place, drivers.index(volume[0]), number) for place in places]
-                users.append(~batch.next_pod)
+            shared = attached.share(volumes, batch.next_pod, batch.volume_users, batch.exclusive)
+            if shared is None:
+                return None
+            batch.shared_volumes = shared
         return (counts, required) if counts or required else ()
 
     def known_of(self, batch: ClaimsOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:

@@ -18,7 +18,6 @@ from moorage._core.volumes.volume_counts import VolumeCounts
 from moorage.grouped import grouped
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
-from moorage.lazy import NamedTuple
 from moorage.store import InformerFactory
 from moorage.store.indexer import KeyLog
 
@@ -42,25 +41,11 @@ UNLIMITED = np.iinfo(np.int32).max
 NO_NODE = ""
 UNBOUND = "\0"  # start of a name that no volume handle has
 NO_NAME = "PersistentVolumeClaim had no name"
-NO_ROWS: dict[int, int] = {}
 VERSIONS = count()
 
 
 class MissingClaimError(VolumeError):
     """A claim of a pod does not exist."""
-
-
-class LimitedVolumes(NamedTuple):
-    """The CSI volumes of a pod whose drivers have attach limits.
-
-    Attributes
-    ----------
-    counts : tuple of (str, int)
-        The number of them for each driver, by name.
-    """
-
-    volumes: tuple[CSIVolume, ...]
-    counts: tuple[tuple[str, int], ...]
 
 
 class AttachedVolumes(VolumeCounts):
@@ -126,17 +111,6 @@ class AttachedVolumes(VolumeCounts):
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self.volumes_of(pod, True))
-
-    def limited_volumes_of(self, pod: Pod) -> LimitedVolumes:
-        """Return the CSI volumes of a pod that is being scheduled whose drivers have attach limits.
-
-        Raises
-        ------
-        MissingClaimError, VolumeError
-            As for `volumes_of_new_pod`.
-        """
-        volumes = tuple([volume for volume in self.volumes_of_new_pod(pod) if volume[0] in self.room])
-        return LimitedVolumes(volumes, tuple(sorted(Counter([driver for driver, _ in volumes]).items())))
 
     def drivers_of_new_pod(self, pod: Pod) -> list[Driver]:
         """Return the drivers of the volumes of a pod that is being scheduled, each once.
@@ -220,13 +194,6 @@ class AttachedVolumes(VolumeCounts):
             else:
                 over |= room < len(volumes)
         return over
-
-    def rows_with(self, volume: CSIVolume) -> Collection[int]:
-        """Return the rows on which a volume is counted."""
-        of_pods = self.pods_with.get(volume, NO_ROWS)
-        if volume not in self.attachments_with:
-            return of_pods
-        return {**of_pods, **self.attachments_with[volume]}
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Return the rows whose node has a limit for any driver.

@@ -31,9 +31,6 @@ cdef tuple IN_TREE = tuple([
     )
 ])
 
-MANY_USERS = 16  # of a volume, from which on plugins place a pod that uses it
-
-
 cdef class BoundClaims:
     """Describes the bound claims of the pods of a batch, and counts the volumes of pods that need what is
     known.
@@ -56,8 +53,8 @@ cdef class BoundClaims:
     cdef Reader claims, volumes, believed_claims, believed_volumes
     cdef str complete, for_one_pod
     cdef tuple labels
-    cdef object in_use, resolve
-    cdef dict users, room, pods_with, attachments_with
+    cdef object in_use, resolve, share
+    cdef dict users, room
     cdef set exclusive
     cdef bint counts, is_current
     # Of the pod that was described last: its claims, those for one pod, and the volumes that may count.
@@ -70,8 +67,7 @@ cdef class BoundClaims:
         self.in_use, self.counts = in_use, counts
         self.users, self.exclusive = batch.volume_users, batch.exclusive
         attached = in_use.attached
-        self.resolve, self.room = attached.resolve, attached.room
-        self.pods_with, self.attachments_with = attached.pods_with, attached.attachments_with
+        self.resolve, self.room, self.share = attached.resolve, attached.room, attached.share
         self.keys, self.for_one, self.attachable = [], [], []
 
     def describe(self, pod):
@@ -118,11 +114,8 @@ cdef class BoundClaims:
         Returns
         -------
         list of (int, int, int), or None
-            The volumes that it shares with others; see `PodBatch`. None where others exclude it, or are many;
-            then nothing was noted.
+            See `VolumeCounts.share`. None where others exclude it, or are many; then nothing was noted.
         """
-        cdef list shared = [], drivers
-        cdef Py_ssize_t number
         if self.exclusive:
             for key in self.keys:
                 if key in self.exclusive:
@@ -134,38 +127,10 @@ cdef class BoundClaims:
             for key in self.for_one:
                 if key in self.in_use.claims:
                     return None
-        drivers = sorted({driver for driver, _ in self.attachable}) if len(self.attachable) > 1 else None
-        for number in range(len(self.attachable)):
-            volume = self.attachable[number]
-            places = self._places_of(volume)
-            if self.exclusive and volume in self.exclusive:
-                return None
-            if places:
-                if len(places) > MANY_USERS:
-                    return None
-                driver = 0 if drivers is None else drivers.index(volume[0])
-                shared += [(place, driver, number) for place in places]
-        for volume in self.attachable:
-            users = self.users.get(volume)
-            if users is None:
-                self.users[volume] = [~at]
-            else:
-                users.append(~at)
-        if self.for_one:
+        shared = self.share(self.attachable, at, self.users, self.exclusive) if self.attachable else []
+        if shared is not None and self.for_one:
             self.exclusive.update(self.for_one)
         return shared
-
-    cdef list _places_of(self, tuple volume):
-        """The rows where a volume is counted, and ``~index`` of the pods of the batch that use it."""
-        cdef list out = []
-        rows = self.pods_with.get(volume)
-        if rows is not None:
-            out += rows
-        attached = self.attachments_with.get(volume) if self.attachments_with else None
-        if attached is not None:
-            out += [row for row in attached if row not in out]
-        users = self.users.get(volume)
-        return out if users is None else out + users
 
     cdef tuple _describe(self, str key):
         """The description of a claim; None if it is not bound, or the pod has its volume already."""

@@ -20,6 +20,8 @@ cdef tuple DISKS = tuple([
 ])
 cdef Field EPHEMERAL = Field("ephemeral")
 
+MANY_USERS = 16  # of a volume, from which on plugins place a pod that uses it
+
 
 cdef class VolumeCounts:
     """Counts the volumes of CSI drivers that the pods of each row use, each volume of a row once.
@@ -216,6 +218,41 @@ cdef class VolumeCounts:
     cdef bint _is_attached(self, int32_t row, volume) except -1:
         """Whether a volume is attached to the node of a row."""
         return bool(self.attached) and volume in self.attached.get(row, ())
+
+    def share(self, volumes not None, int32_t at, dict users not None, set excluded not None):
+        """Note that a pod uses volumes, if the core can place it.
+
+        Parameters
+        ----------
+        volumes : sequence of CSIVolume
+            Those of drivers with limits, each once.
+        at : int
+            The index of the pod in its batch.
+        users : dict of CSIVolume to list of int
+            ``~index`` of the pods of the batch that use a volume.
+        excluded : set of hashable
+            What pods use that plugins will schedule.
+
+        Returns
+        -------
+        list of (int, int, int), or None
+            The volumes that may be counted on a row already; see `PodBatch`. None where one is excluded or
+            has many users; then nothing was noted.
+        """
+        cdef list shared = [], drivers = sorted({driver for driver, _ in volumes})
+        for number, volume in enumerate(volumes):
+            places = self._places_of(volume, users)
+            if len(places) > MANY_USERS or volume in excluded:
+                return None
+            shared += [(place, drivers.index(volume[0]), number) for place in places]
+        for volume in volumes:
+            users.setdefault(volume, []).append(~at)
+        return shared
+
+    cdef list _places_of(self, volume, dict users):
+        """The rows where a volume is counted, and ``~index`` of the pods of the batch that use it."""
+        cdef list out = [*self.pods_with.get(volume, ()), *users.get(volume, ())]
+        return out + [row for row in self.attachments_with.get(volume, ()) if row not in out]
 
     cpdef int count(self, int32_t row, tuple volume, int32_t sign) except -1:
         """Add a volume to the number of a row, or subtract it.

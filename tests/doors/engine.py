@@ -404,9 +404,6 @@ from moorage.engine.scheduler.cycle.cycle import prepare_for_binding_cycle as pr
 from moorage.engine.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
 from moorage.engine.scheduler.cycle.cycle import schedule_pod as schedule_pod
 
-# Why a pod failed.
-from moorage.engine.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
-
 # Which engine has its turn, as vectors say it.
 from moorage.engine.scheduler.cycle.engine import Rotation as Rotation
 

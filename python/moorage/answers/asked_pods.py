@@ -19,7 +19,6 @@ from moorage.controllers.resource_claim_controller import ResourceClaimControlle
 from moorage.engine.framework.extension_points import PreFilterRun
 from moorage.engine.framework.interface import Code, FilterPlugin
 from moorage.engine.framework.status import CycleState, Status
-from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod, PodStatus
@@ -277,7 +276,7 @@ def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
     absent = Status(ran.absent.code, ran.absent.reasons, " ".join(ran.plugins)) if ran.absent else PASSES
     statuses = {FITS: PASSES, LEFT_OUT: absent}
     for verdict in np.unique(verdicts[verdicts != FITS]).tolist():
-        statuses[verdict] = explain_verdict(profile, state.shape, verdict, numbered)
+        statuses[verdict] = profile.rejection(verdict, state.shape, numbered)
     others = np.setdiff1d(rows, searched)
     kinds = np.concatenate([verdicts, np.full(len(others), LEFT_OUT, dtype=np.uint64)])
     filters = frozenset(profile.filter_names).difference(ran.skipped)

@@ -16,7 +16,7 @@ from moorage.engine.framework.extension_points import PreFilterRun, StatusError,
 from moorage.engine.framework.in_tree_plugins import NativePlugin
 from moorage.engine.framework.interface import ScorePlugin
 from moorage.engine.framework.status import Code, CycleState, Status
-from moorage.engine.scheduler.cycle.diagnosis import NO_NODES, Diagnosis, explain_verdict, explain_verdicts
+from moorage.engine.scheduler.cycle.diagnosis import NO_NODES, Diagnosis, explain_verdicts
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
@@ -363,7 +363,7 @@ def check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     profile = engine.framework.profile_of(target)
     if profile.is_in_core and engine.passes(target, pod):
         verdict = engine.search.verdict(row, *target)
-        return explain_verdict(profile, framework.shape_of(target), verdict) if verdict else None
+        return profile.rejection(verdict, framework.shape_of(target)) if verdict else None
     state = framework.state_of(target)
     engine.begin_cycle(target)
     ran = framework.run_pre_filter_plugins(state, pod)
@@ -388,4 +388,4 @@ def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row
         return None
     rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
     statuses = engine.number_statuses(state.target, rows, verdicts)
-    return explain_verdict(engine.framework.profile_of(state.target), state.shape, int(verdicts[0]), statuses)
+    return engine.framework.profile_of(state.target).rejection(int(verdicts[0]), state.shape, statuses)

@@ -20,7 +20,6 @@ from moorage.engine.framework import CycleState, PreFilterRun, Status
 from moorage.engine.framework.extension_points import StatusError
 from moorage.engine.framework.interface import Code
 from moorage.engine.preemption.dry_run import DryRunAttempt
-from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.errors import InputError, MoorageError
@@ -181,7 +180,7 @@ class ExtenderService:
             if verdict in (_UNKNOWN, _NOT_SEARCHED):
                 text = UNKNOWN if verdict == _UNKNOWN else NOT_SEARCHED
                 return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-            return explain_verdict(engine.framework.profile_of(state.target), state.shape, verdict, statuses)
+            return engine.framework.profile_of(state.target).rejection(verdict, state.shape, statuses)
 
         nominated = pod.status.nominated_node_name
         verdict = int(verdicts[names.index(nominated)]) if nominated in names else 0

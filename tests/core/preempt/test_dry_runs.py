@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.core.twins.preemption_twin import Evictions, Rejection
 from tests.core.twins.preemption_world import World, on, worlds, worlds_of_groups
-from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRuns, explain_verdict
+from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRuns
 from tests.make import node as make_node
 from tests.make import pod as make_pod
 
@@ -31,7 +31,7 @@ def rejection(world: World, verdict: int) -> Rejection | None:
     if verdict == NO_VICTIMS:
         return "", ("No preemption victims found for incoming pod",), True
     shape = world.state.classes.shape_of(world.target()[0])
-    status = explain_verdict(world.profile, shape, verdict)
+    status = world.profile.rejection(verdict, shape)
     return status.plugin, tuple(status.reasons), bool(verdict & UNRESOLVABLE)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from moorage._core.decide.decider import Decider, TieBreak
-from moorage._core.decide.plan import VERDICT_SHIFT, Plan
+from moorage._core.decide.plan import Plan
 from moorage._core.decide.search import Search
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.pod_spec import bound
@@ -154,19 +154,3 @@ class Kernels:
             finally:
                 self.search.notify_pod_change(pod_class, added, row, False)
                 self.search.notify_pod_change(pod_class, removed, row, True)
-
-
-def place_of(verdict: int) -> int:
-    """Return the index in the plan of the filter that rejects.
-
-    Parameters
-    ----------
-    verdict : int
-        A verdict of `Kernels.verdict`.
-
-    Returns
-    -------
-    int
-        -1 where the pod fits.
-    """
-    return (verdict >> VERDICT_SHIFT) - 1

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from moorage._core.decide.plan import Plan
+from moorage._core.decide.plan import REASONS, VERDICT_SHIFT, Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as room
 from moorage.engine.framework import interface
@@ -368,6 +368,25 @@ class Profile:
             Of the profile.
         """
         return plugin in self._called
+
+    def rejecter(self, verdict: int) -> FilterPlugin:
+        """Return the filter that rejects; a verdict is as of `Search.verdicts`."""
+        return self.filters[(verdict >> VERDICT_SHIFT) - 1]
+
+    def rejection(self, verdict: int, shape: Shape, statuses: Sequence[Status] = ()) -> Status:
+        """Return the status that a verdict stands for.
+
+        Parameters
+        ----------
+        verdict : int
+            See `Search.verdicts`.
+        statuses : sequence of Status, optional
+            Those of out-of-tree plugins: the reason bits of their verdicts are an index into it.
+        """
+        plugin = self.rejecter(verdict)
+        if isinstance(plugin, NativePlugin):
+            return plugin.rejection(verdict, shape)
+        return statuses[verdict & REASONS]
 
     def without(self, name: str) -> Profile:
         """Return the profile without one plugin."""

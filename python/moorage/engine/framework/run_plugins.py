@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.decider import Decider
+from moorage._core.decide.plan import VERDICT_SHIFT
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
@@ -45,7 +46,7 @@ from .extension_points import (
 from .handle import FrameworkHandle
 from .in_tree_plugins import NativePlugin, Signer
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
-from .kernels import Kernels, place_of
+from .kernels import Kernels
 from .nodes_view import CycleColumns, NodesView
 from .nodes_view import NodeInfo as AnyNodeInfo
 from .profile import Profile
@@ -420,7 +421,7 @@ class Framework:
                 if isinstance(answer, Status):
                     return filter_status(plugin, answer)
                 verdict = answer
-            if place_of(verdict) == at:
+            if verdict >> VERDICT_SHIFT == at + 1:
                 return plugin.rejection(verdict, state.shape)
         return None
 

@@ -21,8 +21,6 @@ from moorage.kube import Pod, PodDisruptionBudget
 
 from ..cache import NodeInfo, NodeInfoClone
 from ..framework.handle import Extender, Victims
-from ..framework.in_tree_plugins import NativePlugin
-from ..framework.kernels import place_of
 from ..framework.run_plugins import Target, target_of
 from .eviction_units import (
     NO_VICTIM,
@@ -385,8 +383,4 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
     verdict : int
         Result of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
     """
-    if verdict == NOBODY:
-        return NO_VICTIMS
-    plugin = framework.profile.filters[place_of(verdict)]
-    assert isinstance(plugin, NativePlugin)
-    return plugin.rejection(verdict, state.shape)
+    return NO_VICTIMS if verdict == NOBODY else framework.profile.rejection(verdict, state.shape)

@@ -93,12 +93,12 @@ class Diagnosis(Struct, frozen=True):
             return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
         if not self.statuses and not self.extender_statuses:  # every rejection is by a plugin in the core
             return sum([nodes for verdict, nodes in self.verdicts.items() if not verdict & UNRESOLVABLE])
-        counted = [(self._explain(verdict), nodes) for verdict, nodes in self.verdicts.items()]
+        counted = [
+            (self.profile.rejection(verdict, self.shape, self.statuses), nodes)
+            for verdict, nodes in self.verdicts.items()
+        ]
         counted += [(status, 1) for status in self.extender_statuses.values()]
         return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
-
-    def _explain(self, verdict: int) -> Status:
-        return explain_verdict(self.profile, self.shape, verdict, self.statuses)
 
     def post_filter_message(self) -> str:
         """Return the message of PostFilter, or the one that the plugins in `futile_plugins` would have
@@ -123,7 +123,7 @@ class Diagnosis(Struct, frozen=True):
             yield self.chosen, 1
         else:
             for verdict, nodes in sorted(self.verdicts.items()):
-                yield self._explain(verdict), nodes
+                yield self.profile.rejection(verdict, self.shape, self.statuses), nodes
             for status in self.extender_statuses.values():
                 yield status, 1
             left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
@@ -163,9 +163,8 @@ class Diagnosis(Struct, frozen=True):
         plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
         if self.extender_rejected:
             plugins.add(EXTENDER)
-        filters = self.profile.filters
         for verdict in self.verdicts:
-            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
+            plugin = self.profile.rejecter(verdict)
             plugins.add(plugin.name)
             if not isinstance(plugin, NativePlugin):
                 statuses.append(self.statuses[verdict & REASONS])
@@ -185,22 +184,6 @@ class Diagnosis(Struct, frozen=True):
         return fit_error(self.nodes, self.reasons())
 
 
-def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
-    """Return the status that a verdict stands for.
-
-    Parameters
-    ----------
-    verdict : int
-        See `Search.verdicts`.
-    statuses : sequence of Status, optional
-        See `Diagnosis`.
-    """
-    plugin = profile.filters[(verdict >> VERDICT_SHIFT) - 1]
-    if isinstance(plugin, NativePlugin):
-        return plugin.rejection(verdict, shape)
-    return statuses[verdict & REASONS]
-
-
 def explain_verdicts(
     profile: Profile,
     shape: Shape,
@@ -208,7 +191,7 @@ def explain_verdicts(
     verdicts: npt.NDArray[np.uint64],
     statuses: Sequence[Status] = (),
 ) -> dict[str, Status]:
-    """Return the statuses that the verdicts of nodes stand for; see `explain_verdict`.
+    """Return the statuses that the verdicts of nodes stand for; see `Profile.rejection`.
 
     Parameters
     ----------
@@ -221,9 +204,7 @@ def explain_verdicts(
         By node, in the order given.
     """
     values = verdicts.tolist()
-    statuses_by_verdict = {
-        verdict: explain_verdict(profile, shape, verdict, statuses) for verdict in set(values)
-    }
+    statuses_by_verdict = {verdict: profile.rejection(verdict, shape, statuses) for verdict in set(values)}
     return dict(zip(names, map(statuses_by_verdict.__getitem__, values), strict=True))
 
 

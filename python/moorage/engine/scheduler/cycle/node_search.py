@@ -297,7 +297,7 @@ class NodeSearch:
         rows, of_rows, statuses = verdicts
         verdict = int(of_rows[rows == tried][0])
         profile, shape = self.framework.profile_of(target), self.framework.shape_of(target)
-        return ran.after_trial(room.diagnosis.explain_verdict(profile, shape, verdict, statuses))
+        return ran.after_trial(profile.rejection(verdict, shape, statuses))
 
     def number_statuses(
         self, target: Target, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]

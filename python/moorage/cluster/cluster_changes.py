@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from moorage.arguments import typed
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, located, nearest_or_known, no_attribute, number_of
+from moorage.grouped import grouped
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import service_account
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
@@ -519,21 +520,22 @@ class ClusterChanges:
         return _together(parts)
 
     @typed
-    def fail_zone(self, zone: str) -> Change:
-        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
+    def fail_zone(self, zone: str | Sequence[str]) -> Change:
+        """Remove all nodes of one or more zones (label topology.kubernetes.io/zone), with the pods on them.
 
         Raises
         ------
         InputError
-            No node is in the zone.
+            No node is in a zone.
         """
-        client = self.scheduler.client
-        nodes: list[Node] = client.list(Node)[0]
-        names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
-        if not names:
-            zones = {node.metadata.labels[ZONE] for node in nodes if ZONE in node.metadata.labels}
-            raise InputError(f'no Node is in the zone "{zone}"{nearest_or_known(zone, zones)}')
-        return self.remove_nodes(names)
+        nodes: list[Node] = self.scheduler.client.list(Node)[0]
+        by_zone = grouped((node.metadata.labels.get(ZONE), node.name) for node in nodes)
+        zones = [zone] if isinstance(zone, str) else zone
+        for each in zones:
+            if each not in by_zone:
+                known = filter(None, by_zone)
+                raise InputError(f'no Node is in the zone "{each}"{nearest_or_known(each, known)}')
+        return self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
 
     @typed
     def cordon(self, nodes: str | Sequence[str]) -> Change:

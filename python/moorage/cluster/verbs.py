@@ -6,7 +6,7 @@ What a verb does, the method of `ClusterChanges` says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError, either, first_of, located
@@ -42,6 +42,8 @@ class ChangeVerb(NamedTuple):
         Why it has no effect where there are such objects.
     event : str
         Its name in timelines, if that is not the method's.
+    is_joint : bool
+        Whether it happens to all that it is given for in a row at the same moment.
     """
 
     method: str
@@ -53,6 +55,7 @@ class ChangeVerb(NamedTuple):
     kinds: tuple[str, ...] = ()
     idle: str = "it has this already"
     event: str = ""
+    is_joint: bool = False
 
     @property
     def name(self) -> str:
@@ -132,11 +135,17 @@ VERBS = (
         NODES,
         "Remove nodes and the pods on them. zone=a selects by the topology label.",
         event="leave",
+        is_joint=True,
     ),
-    ChangeVerb("fail_zone", "ZONE", "Remove all nodes of a zone and the pods on them."),
+    ChangeVerb("fail_zone", "ZONE", "Remove all nodes of a zone and the pods on them.", is_joint=True),
     ChangeVerb("cordon", NODES, "Make nodes unschedulable."),
     ChangeVerb("uncordon", NODES, "Make nodes schedulable."),
-    ChangeVerb("drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
+    ChangeVerb(
+        "drain",
+        NODES,
+        "Cordon nodes and evict their pods, as far as disruption budgets allow.",
+        is_joint=True,
+    ),
     ChangeVerb(
         "upgrade_nodes",
         f"{NODES} N|surge=N,max-unavailable=N",
@@ -145,7 +154,11 @@ VERBS = (
         _with_surge,
     ),
     ChangeVerb(
-        "taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", field="with"
+        "taint",
+        f"{NODES} TAINT",
+        "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.",
+        field="with",
+        is_joint=True,
     ),
     ChangeVerb(
         "label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", field="with"
@@ -214,11 +227,14 @@ class RequestedChange(NamedTuple):
         As ``--drain``.
     namespace : str
         Of objects that name none; targets that select workloads mean those of it alone.
+    more : tuple of str
+        What else it happens to at the same moment, beside the first word.
     """
 
     option: str
     words: tuple[str, ...]
     namespace: str = ""
+    more: tuple[str, ...] = ()
 
     @property
     def verb(self) -> ChangeVerb:
@@ -228,7 +244,13 @@ class RequestedChange(NamedTuple):
     @property
     def text(self) -> str:
         """As on the command line."""
-        return " ".join((self.option, *self.words))
+        others = (self._replace(words=(each, *self.words[1:]), more=()).text for each in self.more)
+        return " ".join((self.option, *self.words, *others))
+
+    def text_about(self, node: str) -> str:
+        """As on the command line, without other nodes if it names one."""
+        is_named = node in (*self.words[:1], *self.more)
+        return (self._replace(words=(node, *self.words[1:]), more=()) if is_named else self).text
 
     def make(self, scheduler: ChangingScheduler, nodes: Container[str]) -> Change:
         """Make the change.
@@ -248,6 +270,8 @@ class RequestedChange(NamedTuple):
 
         with located(source=self.option):
             verb, words = self.verb, list[Any](self.words)
+            if verb.is_joint:
+                words[0] = [words[0], *self.more]
             if verb.is_of_nodes:
                 words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
             arguments = [*verb.read(*words)]
@@ -278,6 +302,19 @@ class RequestedChange(NamedTuple):
         if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
             why = f"the input has no {either(kinds)}"
         return [f"{self.text} has no effect: {why}."]
+
+
+def joined(changes: Iterable[RequestedChange]) -> list[RequestedChange]:
+    """Return changes with those as one that say the same of nodes in a row: a pod that one of them makes
+    again cannot be lost by the next one."""
+    together = list[RequestedChange]()
+    for change in changes:
+        last = together[-1] if together and change.verb.is_joint else None
+        if last is not None and (last.option, last.words[1:]) == (change.option, change.words[1:]):
+            together[-1] = last._replace(more=(*last.more, change.words[0]))
+        else:
+            together.append(change)
+    return together
 
 
 def parse_changes(text: str) -> list[RequestedChange]:

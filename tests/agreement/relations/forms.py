@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.agreement.asking import Answer, Asking
-from tests.agreement.objects import key_of, name_of
+from tests.agreement.objects import key_of, name_of, replaced
 from tests.agreement.relation import ALONE, THERE, WITHOUT, lost, places_of, relation, verdict
 from tests.cli.served import served
 
@@ -79,14 +79,18 @@ def _loss(loss: dict[str, Any]) -> tuple[str, int]:
 
 @relation(lambda cluster: cluster.nodes)
 def rooms_of_nodes(asking: Asking) -> None:
-    """`nodes` after a run or a change = the nodes of `simulate`."""
-    node = name_of(asking.one("node", asking.cluster.nodes, key_of))
-    for words in ((), ("--drain", node)):
-        listed = asking.ask("nodes", *(words or ("--after-run",)))
-        simulated = asking.ask("simulate", *words, "--no-autoscale")
+    """`nodes` after a run or a change = the nodes of `simulate`; so is a node with a taint that evicts."""
+    node = asking.one("node", asking.cluster.nodes, key_of)
+    taint = {"key": "gone", "value": "1", "effect": "NoExecute"}
+    spec = node.get("spec", {})
+    tainted = node | {"spec": spec | {"taints": [*spec.get("taints", ()), taint]}}
+    dump = asking.write("tainted", replaced(asking.cluster.objects, tainted))
+    for words, of in ((), ""), (("--drain", name_of(node)), ""), ((), dump):
+        listed = asking.ask("nodes", *(() if words or of else ("--after-run",)), *words, of=of)
+        simulated = asking.ask("simulate", *words, "--no-autoscale", of=of)
         if listed.is_answer:
             here, there = (
-                {one["name"]: one["requested"] for one in rooms}
+                {one["name"]: one["requested"] for one in rooms if not of or one["name"] == name_of(node)}
                 for rooms in (listed["items"], simulated["nodes"])
             )
             asking.expect(here == there, "requested", (listed, here), (simulated, there))

@@ -152,12 +152,13 @@ def _pools(cluster: Cluster) -> set[str]:
 
 @relation(lambda cluster: len(_pools(cluster)) > 1)
 def option_remove_pool(asking: Asking) -> None:
-    """`--remove-nodes` of a pool = of the host names of its nodes."""
+    """`--remove-nodes`, `--drain` and `--taint` of a pool = of its nodes by their names."""
     nodes, pool = asking.cluster.nodes, asking.one("pool", _pools(asking.cluster) - {""})
     names = [name_of(node) for node in nodes if node["metadata"].get("labels", {}).get("pool") == pool]
-    by_pool = asking.ask("check", "--remove-nodes", f"pool={pool}")
-    by_name = asking.ask("check", "--remove-nodes", f"kubernetes.io/hostname in ({','.join(names)})")
-    asking.same("remove-nodes", by_pool, by_name, verdict)
+    for option, *more in ("--remove-nodes",), ("--drain",), ("--taint", "gone=1:NoExecute"):
+        by_pool = asking.ask("check", option, f"pool={pool}", *more)
+        by_name = asking.ask("check", *(word for name in names for word in (option, name, *more)))
+        asking.same(option, by_pool, by_name, verdict)
 
 
 @relation(lambda cluster: len(cluster.zones) > 1)

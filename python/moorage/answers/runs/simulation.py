@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from moorage.cluster.change import Change
 from moorage.cluster.lacking_pods import admission_warnings, template_warnings
 from moorage.cluster.node_changes import stays
-from moorage.cluster.verbs import RequestedChange
+from moorage.cluster.verbs import RequestedChange, joined
 from moorage.controllers.api_server import server_of
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
@@ -102,7 +102,8 @@ class Evicted(NamedTuple):
     @classmethod
     def by(cls, change: RequestedChange, pod: Pod) -> Evicted:
         """Return a pod that a change has taken from its node."""
-        return cls(pod, f"{change.text} took it from node {pod.spec.node_name}")
+        node = pod.spec.node_name
+        return cls(pod, f"{change.text_about(node)} took it from node {node}")
 
 
 class Preempted(NamedTuple):
@@ -901,7 +902,7 @@ class SimulationSetup:
     ) -> None:
         self.cluster, self.coming = cluster, coming
         self.settings = settings
-        self.changes = changes
+        self.changes = joined(changes)
         self.evicted: dict[str, Evicted] = {}
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
@@ -911,9 +912,12 @@ class SimulationSetup:
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = self._asked_nodes()
-        for pod in self._lost_by_taints(loaded.cluster.pods):  # of the files
-            self.evicted[pod.key] = Evicted(pod, f"a taint took it from node {pod.spec.node_name}")
-        for change in changes:
+        taken = [*self._taken_by_taints(loaded.cluster.pods)]  # of the files
+        self._taints_evict = bool(taken)
+        for pod in taken:
+            if why_lost(scheduler, pod):
+                self.evicted[pod.key] = Evicted(pod, f"a taint took it from node {pod.spec.node_name}")
+        for change in self.changes:
             scheduler.context.let_pods_stop()
             before = loaded.pods.changed(loaded.since(scheduler))
             effect = change.make(scheduler, nodes)
@@ -947,7 +951,8 @@ class SimulationSetup:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
         written = (pod for key in self.loaded.since(self.loaded.scheduler) if (pod := before.get(key)))
-        deleted |= {pod.key for pod in self._lost_by_taints(written)}
+        lost = (pod for pod in self._taken_by_taints(written) if why_lost(self.loaded.scheduler, pod))
+        deleted |= {pod.key for pod in lost}
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
             pod = before[key]
@@ -957,10 +962,10 @@ class SimulationSetup:
             if key in deleted and (by := effect.preempted.get(POD + key)) is not None:
                 self.preempted.setdefault(key, Preempted(pod, by))
             if (why := effect.unfinished.get(POD + key)) is not None:
-                self.kept[key] = f"{change.text}: {why}"
+                self.kept[key] = f"{change.text_about(pod.spec.node_name)}: {why}"
 
-    def _lost_by_taints(self, before: Iterable[Pod]) -> Iterator[Pod]:
-        """Yield those of some pods, as they were before, that taints have evicted and nobody makes again."""
+    def _taken_by_taints(self, before: Iterable[Pod]) -> Iterator[Pod]:
+        """Yield those of some pods, as they were before, that taints have evicted."""
         scheduler = self.loaded.scheduler
         taints = {node.name: node.spec.taints for node in scheduler.client.list(Node)[0] if node.spec.taints}
         for old in before if taints else ():
@@ -968,8 +973,13 @@ class SimulationSetup:
             if name not in taints or not is_active(old) or tolerated_seconds(old, taints[name]):
                 continue
             now = find_object(scheduler.client, Pod, old.name, old.namespace)
-            if (now is None or not is_active(now)) and why_lost(scheduler, old):
+            if now is None or not is_active(now):
                 yield old
+
+    @property
+    def loses_pods(self) -> bool:
+        """Whether a taint, a later file or a change has taken pods from nodes."""
+        return self._taints_evict or self.loaded.loses_pods()
 
     def make(self) -> Scheduler:
         """Return a scheduler that nobody has used."""
@@ -1043,6 +1053,6 @@ class SimulationSetup:
             for pod in drain.pods:
                 kept.pop(pod.key, None)
                 if why := drain.kept.get(pod.full_name):
-                    kept[pod.key] = f"{change.text}: {why}"
+                    kept[pod.key] = f"{change.text_about(pod.spec.node_name)}: {why}"
                 elif pod.full_name in drain.evicted:
                     evicted[pod.key] = Evicted.by(change, pod)

@@ -280,7 +280,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         changes = requested_changes()
         setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
         scheduler = setup.make()
-        if is_run := place_first(setup, scheduler, options["after_run"] or setup.loaded.loses_pods()):
+        if is_run := place_first(setup, scheduler, options["after_run"]):
             forget_metrics(scheduler)
         stage()
         of = "namespace" if of_namespaces else by or ""

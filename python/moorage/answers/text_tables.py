@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, zip_longest
+from itertools import compress
 from textwrap import wrap
 
 from moorage.errors import printable
@@ -47,9 +47,9 @@ def table_lines(
 ) -> Iterator[str]:
     """Yield the lines of a table in plain columns, those that are empty in all rows left out.
 
-    In a table that is too wide, texts fold at spaces within their columns; or, where that needs many more
-    lines, rows continue on lines of their own, on which each cell stands after its heading. A name is never
-    cut.
+    In a table that is too wide, texts fold at spaces within their columns, and what stands to the right of a
+    name that is longer than its column begins below it; or, where that needs many more lines, rows continue on
+    lines of their own, on which each cell stands after its heading. A name is never cut.
     """
     rows = [[*map(printable, row)] for row in filled(headings, cells)]
     whole = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -60,6 +60,8 @@ def table_lines(
         min(size, max(FOLDED, *(len(word) for text in column for word in text.split(" "))))
         for size, column in zip(whole, zip(*rows, strict=True), strict=True)
     ]
+    if _sum(least) > width:
+        least = [min(size, FOLDED) for size in whole]
     blocks = [*_in_blocks(rows, whole, width)]
     columns = [*_in_columns(rows, _widened(least, whole, width))] if _sum(least) <= width else blocks
     yield from columns if len(columns) <= MOST_LINES * len(blocks) else blocks
@@ -70,11 +72,20 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _in_columns(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
-    """Yield rows whose texts fold to the widths of their columns."""
+    """Yield rows whose texts fold to the widths of their columns; after a word that is longer than its column
+    the row goes on below it."""
     for row in rows:
-        for texts in zip_longest(*map(_folded, row, widths), fillvalue=""):
-            padded = (f"{text:<{size}}" for text, size in zip(texts, widths, strict=True))
-            yield GAP.join(padded).rstrip()
+        lines, top = list[str](), 0
+        for at, (text, size) in enumerate(zip(row, widths, strict=True)):
+            begin, parts = _sum(widths[: at + 1]) - size, _folded(text, size)
+            if begin + max(map(len, parts)) > _sum(widths):
+                top, begin, parts = len(lines), len(INDENT), _folded(text, _sum(widths) - len(INDENT))
+            lines += [""] * (top + len(parts) - len(lines))
+            for line, part in enumerate(parts, top):
+                lines[line] = f"{lines[line]:<{begin}}{part}"
+            if begin + max(map(len, parts)) > _sum(widths[: at + 1]):
+                top = len(lines)
+        yield from map(str.rstrip, lines)
 
 
 def _in_blocks(rows: Sequence[Sequence[str]], whole: Sequence[int], width: int) -> Iterator[str]:

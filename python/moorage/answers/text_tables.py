@@ -47,9 +47,9 @@ def table_lines(
 ) -> Iterator[str]:
     """Yield the lines of a table in plain columns, those that are empty in all rows left out.
 
-    In a table that is too wide, texts fold at spaces within their columns, and what stands to the right of a
-    name that is longer than its column begins below it; or, where that needs many more lines, rows continue on
-    lines of their own, on which each cell stands after its heading. A name is never cut.
+    In a table that is too wide, texts fold at spaces within their columns, and the row goes on below a name
+    that is longer than its column; or, where that needs many more lines, rows continue on lines of their
+    own, on which each cell stands after its heading. A name is never cut.
     """
     rows = [[*map(printable, row)] for row in filled(headings, cells)]
     whole = [max(map(len, column)) for column in zip(*rows, strict=True)]

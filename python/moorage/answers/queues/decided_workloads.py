@@ -11,6 +11,7 @@ from moorage.grouped import grouped
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.workload import KUEUE
 from moorage.kube.workloads.ownership import Workload, group_to_show
+from moorage.notes import DecidingLine
 from moorage.queues import REASONS, AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
 
 PlacedOf = Callable[[Workload], int]
@@ -76,7 +77,8 @@ def decided_lines(
     alike = grouped((_what(kueue, each), each) for each in admitted.values())
     for what, members in alike.items():
         preempted = [victim for each in members for victim in victims.get(each.workload, ())]
-        yield _line(queues, placed_of, what, members, preempted)
+        line = _line(queues, placed_of, what, members, preempted)
+        yield DecidingLine(line) if preempted else line
 
 
 def _what(kueue: Kueue, admitted: AdmittedWorkload) -> str:

@@ -55,8 +55,9 @@ if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none
 
 MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
-MOST_APART = 8
-"""How many rows about pods without a node an answer has, before workloads that fail alike share one."""
+MOST_APART, LONG = 8, 60
+"""How many rows about pods without a node an answer has, before workloads that fail alike share one; and how
+many characters of a reason, before they do."""
 COUNTS, HOMELESS, NOT_CHECKED = "COUNTS", "Pods that fail or wait", "no pod was checked"
 
 
@@ -235,7 +236,9 @@ class CheckAnswer:
         yield from _changes(self.removed, None if names_all else MOST_CHANGES)
         counted = (each.group for each in self.verdict.findings if each.counts)
         refused = (each.is_of_queue or any(pod.refusal for pod in each.outcomes) for each in counted)
-        yield from map(LineBelow if any(refused) else str, compared.run_lines())
+        is_below = any(refused)
+        for line in compared.run_lines():
+            yield LineBelow(line) if is_below and not isinstance(line, DecidingLine) else line
         yield from compared.lines()
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
@@ -269,16 +272,19 @@ class CheckAnswer:
 
 
 def in_short(table: PrintedTable) -> PrintedTable:
-    """Return the table of pods without a node with a row for all workloads that fail alike, if it is long."""
-    if len(table.cells) <= MOST_APART:
-        return table
-    cells = []
-    for rest, rows in grouped((tuple(row[4:]), row) for row in table.cells).items():
-        namespaces, (_, workload, with_node, _, *_) = {row[0] for row in rows}, rows[0]
+    """Return the table of pods without a node with a row for all workloads that fail alike, if there are many
+    rows or it takes long to say why."""
+    cells, are_many = [], len(table.cells) > MOST_APART
+    keyed = [
+        ((row[4:], () if are_many else row[:1] if len(row[-1]) > LONG else row[:2]), row)
+        for row in map(tuple, table.cells)
+    ]
+    for rows in grouped(keyed).values():
+        namespaces, (_, workload, with_node, _, *rest) = {row[0] for row in rows}, rows[0]
         if more := len(rows) - 1:
             workload, with_node = f"{workload} and {more} more", ""
         where = rows[0][0] if len(namespaces) == 1 else f"{len(namespaces)} namespaces"
-        cells.append([where, workload, with_node, str(sum(int(row[3] or 0) for row in rows)), *rest])
+        cells.append([where, workload, with_node, str(sum(int(row[3] or 0) for row in rows) or ""), *rest])
     return PrintedTable(table.headings, cells)
 
 

@@ -20,6 +20,7 @@ from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
+from ..workloads.kind_table import QUEUED
 from .refusals import Origin, label
 from .unknown_fields import KARPENTER
 
@@ -140,6 +141,7 @@ class Overlay:
         self._values: dict[int, dict[str, Any]] = {}  # by first index, all fields after the last change
         self._ignored: list[str] = []
         self._merged: list[str] = []  # objects of which nothing was removed, as nobody knows what was applied
+        self._requeued: list[str] = []  # of other pods than Kueue has admitted
         self._hidden: list[str] = []  # of what texts count as unchanged, as nobody knows the earlier ones
         self.before: dict[str, Object] = {}
         self.applied: set[str] = set()
@@ -212,6 +214,11 @@ class Overlay:
             sent if is_reading or stored is None else server.apply_manifest.applied_value(old, stored, text)
         )
         check_applied(self._with_class(old), self._with_class(changed), stored, after, self.gates)
+        if stored is not None and (old.kind == "Job" or old.full_kind in QUEUED):
+            from ..admission.rules.update_rules import is_admitted_anew
+
+            if is_admitted_anew(stored, after):
+                self._requeued.append(label(new.kind, new.namespace, new.name, self._origins[at]))
         if stored is not None:
             self._values[first] = after
         validate(changed)
@@ -262,6 +269,9 @@ class Overlay:
         if self._merged:
             text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
             warnings.append(f"{text}: {examples(self._merged, _EXAMPLES)}.")
+        if self._requeued:
+            text = "Kueue stops jobs whose pods change, and queues them again, which is not simulated"
+            warnings.append(f"{text}: {examples(self._requeued, _EXAMPLES)}.")
         return warnings
 
 

@@ -11,7 +11,9 @@ from moorage._core.base.quantity import Quantity
 
 from ...apiserver.unread_fields import masked
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts
+from ...model.workload import KUEUE, MIN_PARALLELISM, QUEUE
 from ...releases import FeatureGates
+from ...workloads.kind_table import QUEUED
 from ..field_checks import Conditional, conditional, during, quantity
 
 UpdateRule = Callable[[Json, Json], Iterator[Fault]]
@@ -163,6 +165,53 @@ def _compared(job: Json, placement: Sequence[str]) -> Json:
     of_pods = {"restartPolicy": "OnFailure"} | _without(part(pods, "spec"), *placement)
     template = template | {"spec": spec | {"template": {"metadata": metadata, "spec": of_pods}}}
     return {"replicas": 1, "groupName": "default"} | job | {"template": template}
+
+
+def _in_queue(old: Json, new: Json) -> Iterator[Fault]:
+    """What Kueue refuses of a job in one of its queues (v0.17, pkg/controller/jobframework and its jobs)."""
+    is_running = [not is_suspended(each) for each in (old, new)]
+    before, after = (part(part(each, "metadata"), "labels") for each in (old, new))
+    queue, priority, longest = QUEUE, f"{KUEUE}/priority-class", f"{KUEUE}/max-exec-time-seconds"
+    for label, stays in ((queue, is_running[1]), (longest, any(is_running))):
+        if stays:
+            yield from _same(before.get(label, ""), after.get(label, ""), f"metadata.labels[{label}]")
+    class_before, class_after = before.get(priority, ""), after.get(priority, "")
+    if is_running[1] and class_after and not class_before:
+        why = "WorkloadPriorityClass cannot be added to a non-suspended workload"
+        yield Fault(f"metadata.labels[{priority}]", invalid(class_after, why))
+    if class_before and not class_after:
+        why = "WorkloadPriorityClass cannot be removed from a workload"
+        yield Fault(f"metadata.labels[{priority}]", invalid("", why))
+    is_partial = MIN_PARALLELISM in part(part(old, "metadata"), "annotations")
+    if is_partial and is_running[0] and _parallelism(old) != _parallelism(new):
+        why = "cannot change when partial admission is enabled and the job is not suspended"
+        yield Fault("spec.parallelism", forbidden(why))
+
+
+def is_suspended(job: Json) -> bool:
+    """Whether a job, as JSON, of one of the kinds that go through queues of Kueue waits."""
+    spec = part(job, "spec")
+    return bool(spec.get("suspend") or part(spec, "runPolicy").get("suspend"))
+
+
+def is_admitted_anew(old: Json, new: Json) -> bool:
+    """Whether Kueue stops a running job, and queues it again, as its pods change.
+
+    Parameters
+    ----------
+    old, new : dict
+        A job of one of the kinds that go through queues, before and after, with defaults.
+    """
+    if QUEUE not in part(part(old, "metadata"), "labels") or is_suspended(old) or is_suspended(new):
+        return False
+    if new.get("kind") == "Job":
+        return _parallelism(old) != _parallelism(new)
+    specs = [_without(part(each, "spec"), "runPolicy", "suspend") for each in (old, new)]
+    return bool(_bare(specs[0]) != _bare(specs[1]))
+
+
+def _parallelism(job: Json) -> Any:
+    return part(job, "spec").get("parallelism", 1)
 
 
 def _while_suspended(directives: bool, resources: bool) -> Conditional:
@@ -411,8 +460,9 @@ _RULES: dict[str, tuple[UpdateRule | Conditional, ...]] = {
         during("until 1.36", partial(_stateful_set, names_fields=False)),
         during("since 1.37", partial(_stateful_set, names_fields=True)),
     ),
-    "Job": (_job, *starmap(_while_suspended, product((True, False), repeat=2))),
-    "JobSet": (_job_set,),
+    **dict.fromkeys((kind.partition(".")[0] for kind in QUEUED), (_in_queue,)),
+    "Job": (_job, _in_queue, *starmap(_while_suspended, product((True, False), repeat=2))),
+    "JobSet": (_job_set, _in_queue),
     "PersistentVolumeClaim": (_claim,),
     "PersistentVolume": (_volume, during("off MutablePVNodeAffinity", _volume_nodes)),
     "Pod": (

@@ -157,6 +157,8 @@ class NodesNeeded(Tabular):
         if self.unplaced:
             out = f"{number_of(len(self.unplaced), 'pod has', 'pods have')} no place"
             text = f"{text}; {out}" if self.in_words else f"with {text} {out}"
+            if self.status == NOT_FOUND and not (self.lower_bound or self.in_words):
+                text = f"{text}, and all others have one"
         needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
         bound = f", at least {needed}" if self.lower_bound else ""
         packed = None if self.packed is None else sum(self.packed.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
@@ -16,7 +16,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.amounts import compared
 from moorage.cluster.requirements import POD_TERMS, hard_spreads, pod_terms
 from moorage.engine.plugins.node_resources import INSUFFICIENT
-from moorage.errors import examples, number_of
+from moorage.errors import examples, first_of, number_of
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import PodSpec
@@ -299,9 +299,9 @@ def share_of_daemons(
     Yields
     ------
     str
-        A sentence for each node and resource.
+        A sentence for each resource, and for the nodes that are alike in it.
     """
-    table, texts = scheduler.table, list(reasons)
+    table, texts, alike = scheduler.table, list(reasons), defaultdict[str, list[str]](list)
     for name, node in new_nodes.items():
         row = table.find_row(node.name)
         for resource in ("cpu", "memory", *sorted(table.allocatable.keys() - {"cpu", "memory", "pods"})):
@@ -310,4 +310,5 @@ def share_of_daemons(
             if taken and any(map(lacks.search, texts)):
                 room = int(table.column("allocatable", resource)[row])
                 share, whole = compared(resource, taken, room)
-                yield f"DaemonSets take {share} of the {whole} {resource} of a new node like {name}."
+                alike[f"DaemonSets take {share} of the {whole} {resource} of a new node like"].append(name)
+    yield from (f"{text} {first_of(names, 3)}." for text, names in alike.items())

@@ -19,6 +19,7 @@ from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.cluster.amounts import readable, unit
 from moorage.document import Document
 from moorage.errors import number_of
+from moorage.notes import DecidingLine
 
 from ..messages import terminal_width
 from .printing import print_names, write_answer
@@ -120,9 +121,11 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
     first, *others = node_lines(room)
     drain = moved if plan else f"a drain is {plan.status}: {plan.obstacle()}"
-    lines = [f"node {room.name}: {first}", drain, *others]
+    lines = [f"node {room.name}: {first}", DecidingLine(drain), *others]
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
-    tables = [*blocked_nodes(plan), moves, held_table(room)]
+    stays, helps = blocked_nodes(plan)
+    stays = PrintedTable(("BLOCKED BY", "REASON"), [(pods, why) for _, why, pods in stays.cells])
+    tables = [stays, helps, moves, held_table(room)]
     changes = tuple([change.text for change in plan.changes])
     document = NodeReport.from_object(plan, room=room, changes=changes)
     page = partial(_page, f"Node {room.name}", lines, tables, about)

@@ -67,9 +67,11 @@ force_option = click.option("--force", is_flag=True, help="Also move pods that h
 
 
 class PlanGround(NamedTuple):
-    """What a question is about: a cluster, how it came about, the pods of --pod, and with what nodes come."""
+    """What a question is about: a cluster, its nodes before the changes, how it came about, the pods of
+    --pod, and with what nodes come."""
 
     scheduler: Scheduler
+    before: list[Node]
     begun: Beginning
     pods: list[tuple[Pod, int]]
     coming: ComingNodes | None
@@ -153,7 +155,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         if not like:
             return planned_nodes(scheduler, ground.coming, pods)
         refuse_groups(options, "--like")
-        templates = [node for text in like for node in _node_templates(scheduler, text)]
+        templates = [node for text in like for node in _node_templates(ground, text)]
         known, notes = prices_of(scheduler, templates, asked_nodes(options).types())
         needed = scheduler.ask.nodes_needed(pods or None, like=templates, max=most, prices=known | prices)
         return replace(needed, notes=(*needed.notes, *notes))
@@ -172,20 +174,19 @@ def _price(text: str) -> tuple[str, float]:
     raise click.UsageError(f"--price {shorten(text, 80)}: write NODE=PRICE, such as node-1=0.2")
 
 
-def _node_templates(scheduler: Scheduler, text: str) -> Sequence[str | Node]:
-    """Return the nodes of a file, the name of a node, or of those that a label selects one of each size in
-    each zone."""
+def _node_templates(ground: PlanGround, text: str) -> Sequence[str | Node]:
+    """Return the nodes of a file, the name of a node, a node that the changes remove, or of those that a
+    label selects one of each size in each zone."""
     if not os.path.isfile(text):
         name, comma, labels = text.partition(",")
         if "=" not in name:
-            _check_name(scheduler, name)
-            return [text]
+            return [_node_named(ground, name) or text]
         from moorage.cluster.references import select_nodes
         from moorage.kube.model.node import ZONE
 
         alike = {
             (node.metadata.labels.get(ZONE), *map(str, node.status.allocatable.items())): node
-            for node in reversed(select_nodes(scheduler.client, name))
+            for node in reversed(select_nodes(ground.scheduler.client, name))
         }
         return [f"{node.name}{comma}{labels}" for node in reversed(alike.values())]
     from moorage.kube import load
@@ -197,17 +198,21 @@ def _node_templates(scheduler: Scheduler, text: str) -> Sequence[str | Node]:
     return listed
 
 
-def _check_name(scheduler: Scheduler, name: str) -> None:
-    """Say what to write in place of an instance type, or of another name that no node has."""
+def _node_named(ground: PlanGround, text: str) -> Node | None:
+    """Return a node that the changes remove, None for one of the cluster; or say what to write in place of an
+    instance type, or of another name that no node has."""
     from moorage.cluster.references import node_name
     from moorage.kube import Node
 
-    listed: list[Node] = scheduler.client.list(Node)[0]
-    nodes = [node.name for node in listed]
-    if node_name(name) not in nodes:
-        there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
-        hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
-        raise InputError(f"{no_node(node_name(name), nodes)}; {hint}")
+    listed: list[Node] = ground.scheduler.client.list(Node)[0]
+    name, nodes = node_name(text), [node.name for node in listed]
+    if name in nodes:
+        return None
+    if removed := [node for node in ground.before if node.name == name]:
+        return removed[0]
+    there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
+    hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
+    raise InputError(f"{no_node(name, nodes)}; {hint}")
 
 
 @plan.command(
@@ -449,7 +454,7 @@ def _answer(
             stage()
             notes = [*(_notes(scheduler, read.pods) if "templates" in options else ()), *ahead]
             begun, pods = Beginning(setup.make, lead), [(each.pod, each.share) for each in read.pods]
-            answer = ask(PlanGround(scheduler, begun, pods, setup.coming))
+            answer = ask(PlanGround(scheduler, cluster.nodes, begun, pods, setup.coming))
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     notes += queue_notes(scheduler.ask.queues()) if isinstance(answer, QuotaPlan) else ()

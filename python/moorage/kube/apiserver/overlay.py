@@ -20,7 +20,6 @@ from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
-from ..workloads.kind_table import QUEUED
 from .refusals import Origin, label
 from .unknown_fields import KARPENTER
 
@@ -208,17 +207,15 @@ class Overlay:
         if stored is not None and stored.get("apiVersion") != old.api_version:
             stored = None
         from ..admission.manifest_validation import check_applied  # only changes are judged
+        from ..admission.rules.update_rules import is_admitted_anew
 
         sent = msgspec.json.decode(text)
         after = (
             sent if is_reading or stored is None else server.apply_manifest.applied_value(old, stored, text)
         )
         check_applied(self._with_class(old), self._with_class(changed), stored, after, self.gates)
-        if stored is not None and (old.kind == "Job" or old.full_kind in QUEUED):
-            from ..admission.rules.update_rules import is_admitted_anew
-
-            if is_admitted_anew(stored, after):
-                self._requeued.append(label(new.kind, new.namespace, new.name, self._origins[at]))
+        if stored is not None and is_admitted_anew(stored, after):
+            self._requeued.append(label(new.kind, new.namespace, new.name, self._origins[at]))
         if stored is not None:
             self._values[first] = after
         validate(changed)

@@ -169,7 +169,7 @@ def _compared(job: Json, placement: Sequence[str]) -> Json:
 
 def _in_queue(old: Json, new: Json) -> Iterator[Fault]:
     """What Kueue refuses of a job in one of its queues (v0.17, pkg/controller/jobframework and its jobs)."""
-    is_running = [not is_suspended(each) for each in (old, new)]
+    is_running = [not _is_suspended(each) for each in (old, new)]
     before, after = (part(part(each, "metadata"), "labels") for each in (old, new))
     queue, priority, longest = QUEUE, f"{KUEUE}/priority-class", f"{KUEUE}/max-exec-time-seconds"
     for label, stays in ((queue, is_running[1]), (longest, any(is_running))):
@@ -188,24 +188,26 @@ def _in_queue(old: Json, new: Json) -> Iterator[Fault]:
         yield Fault("spec.parallelism", forbidden(why))
 
 
-def is_suspended(job: Json) -> bool:
+def _is_suspended(job: Json) -> bool:
     """Whether a job, as JSON, of one of the kinds that go through queues of Kueue waits."""
     spec = part(job, "spec")
     return bool(spec.get("suspend") or part(spec, "runPolicy").get("suspend"))
 
 
 def is_admitted_anew(old: Json, new: Json) -> bool:
-    """Whether Kueue stops a running job, and queues it again, as its pods change.
+    """Whether Kueue stops an object that it has admitted, and queues it again, as its pods change.
 
     Parameters
     ----------
     old, new : dict
-        A job of one of the kinds that go through queues, before and after, with defaults.
+        Of any kind.
     """
-    if QUEUE not in part(part(old, "metadata"), "labels") or is_suspended(old) or is_suspended(new):
+    if QUEUE not in part(part(old, "metadata"), "labels") or _is_suspended(old) or _is_suspended(new):
         return False
     if new.get("kind") == "Job":
-        return _parallelism(old) != _parallelism(new)
+        return bool(_parallelism(old) != _parallelism(new))
+    if _in_queue not in _RULES.get(str(new.get("kind")), ()):
+        return False
     specs = [_without(part(each, "spec"), "runPolicy", "suspend") for each in (old, new)]
     return bool(_bare(specs[0]) != _bare(specs[1]))
 

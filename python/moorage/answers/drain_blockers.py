@@ -194,7 +194,10 @@ class _Proposer:
             yield from _of_budget(budgets[0], pod)
             yield from map(_ready, self._unready.get(budgets[0].key, ()))
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
-                yield _more_replicas(workload)
+                more = partial(changed_field, path="spec.replicas", change=lambda old: (old or 0) + 1)
+                text = f"one replica more of {workload.kind.lower()}/{workload.key}"
+                edit = ObjectEdit(type(workload), workload.key, more)
+                yield HelpfulChange(Kind.SCALE, text, (edit,))
         else:
             if owner is not None and owner.kind == Job.__name__:
                 yield from self._more_failures(pod, owner)
@@ -257,10 +260,3 @@ def _ready(pod: Pod) -> HelpfulChange:
     ready = partial(with_condition, new=Condition(type="Ready", status="True"))
     edit = ObjectEdit(Pod, pod.key, partial(changed_field, path="status.conditions", change=ready))
     return HelpfulChange(Kind.BUDGET, f"pod {pod.key} becomes ready", (edit,))
-
-
-def _more_replicas(workload: Object) -> HelpfulChange:
-    """Return a replica more of a workload."""
-    change = partial(changed_field, path="spec.replicas", change=lambda replicas: (replicas or 0) + 1)
-    text = f"one replica more of {workload.kind.lower()}/{workload.key}"
-    return HelpfulChange(Kind.SCALE, text, (ObjectEdit(type(workload), workload.key, change),))

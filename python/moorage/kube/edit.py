@@ -120,18 +120,12 @@ def _set(value: Any, type_: Any, steps: tuple[str | int, ...], new: Any) -> Any:
             entries[str(step)] = _set(entries.get(str(step)), items[1], rest, new)
             return entries
         if get_origin(kind) is tuple:
-            return _set_item(tuple(value or ()), items[0], step, rest, new)
+            listed = tuple(value or ())
+            if not isinstance(step, int) or step > len(listed):
+                raise InputError(f"has {len(listed)} items: [{step}] is not one of them")
+            old = listed[step] if step < len(listed) else None
+            return (*listed[:step], _set(old, items[0], rest, new), *listed[step + 1 :])
     raise InputError(f'has no field "{step}"')
-
-
-def _set_item(
-    value: tuple[Any, ...], type_: Any, step: str | int, rest: tuple[str | int, ...], new: Any
-) -> Any:
-    """Return a list with an item replaced or appended."""
-    if not isinstance(step, int) or step > len(value):
-        raise InputError(f"has {len(value)} items: [{step}] is not one of them")
-    old = value[step] if step < len(value) else None
-    return (*value[:step], _set(old, type_, rest, new), *value[step + 1 :])
 
 
 @cache

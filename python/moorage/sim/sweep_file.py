@@ -155,7 +155,11 @@ def cells_of(sweep: Sweep, folder: Path, plugins: Sequence[str] = ()) -> list[Ce
 
 
 def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Cell]:
-    seeds = spec.seeds if isinstance(spec.seeds, list) else _consecutive(spec.seeds)
+    seeds = spec.seeds
+    if not isinstance(seeds, list):
+        if seeds.count < 1:
+            raise InputError(f"must be at least 1, not {seeds.count}", path="spec.seeds.count")
+        seeds = list(range(seeds.first, seeds.first + seeds.count))
     axes = {
         "configurations": spec.configurations,
         "timelines": spec.timelines,
@@ -184,12 +188,6 @@ def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Ce
             spec.replay,
         )
         yield msgspec.structs.replace(cell, key=_key(cell, digests[timeline], plugins))
-
-
-def _consecutive(seeds: Seeds) -> list[int]:
-    if seeds.count < 1:
-        raise InputError(f"must be at least 1, not {seeds.count}", path="spec.seeds.count")
-    return list(range(seeds.first, seeds.first + seeds.count))
 
 
 def _absolute(source: TimelineSource, folder: Path) -> TimelineSource:

@@ -349,7 +349,9 @@ class ObjectStore:
                 if not name:
                     for name in self._candidates(obj, str(at)):
                         key = _key(name, meta.namespace)
-                        if key not in held and key not in taken and self._may_take(obj, name):
+                        if key in held or key in taken:
+                            continue
+                        if self.names is None or self.names.take(obj.kind, obj.namespace, name):
                             break
                 taken.add(key)
                 names.append(name)
@@ -360,9 +362,6 @@ class ObjectStore:
         if self.names is not None:
             return self.names.candidates(obj.kind, obj.namespace, obj.metadata.generate_name)
         return generated_names(obj.metadata.generate_name, seed)
-
-    def _may_take(self, obj: Object, name: str) -> bool:
-        return self.names is None or self.names.take(obj.kind, obj.namespace, name)
 
     def update(self, obj: T) -> T:
         """Replace an object; see `ObjectClient.update`.

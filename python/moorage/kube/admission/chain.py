@@ -299,7 +299,11 @@ class Admission:
         admitted, template = self.admit_uncharged(pod), self._template(pod)
         try:
             if pod.namespace in self._quotas:
-                n = self._charge(admitted, template, n)
+                matching = self._checked(admitted, template)
+                for quota in matching if n > 1 else ():
+                    n = quota.room(template.usage, n)
+                for quota in matching:
+                    quota.charge(template.usage, n)
         except NotAdmittedError as error:
             raise refused(AdmissionRequest(pod), error) from None
         return admitted, n
@@ -420,15 +424,6 @@ class Admission:
         labels = {**changed.metadata.labels, **difference.labels}
         changed = replace(changed, metadata=replace(changed.metadata, labels=labels))
         return request.changed(changed), difference.seen_in(pod, before.spec, changed.spec)
-
-    def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
-        """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
-        used, matching = template.usage, self._checked(admitted, template)
-        for quota in matching if n > 1 else ():
-            n = quota.room(used, n)
-        for quota in matching:
-            quota.charge(used, n)
-        return n
 
     def _checked(self, admitted: Pod, template: _Template) -> list[QuotaUsage]:
         """Return the quotas that count a pod; each has room for it."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 
 from .. import workloads as of_workloads
-from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct
+from ..model.meta import LAST_APPLIED, Object, Struct
 from ..model.pod import Pod
 from ..model.workload import CustomObject
 from ..plain import plain
@@ -386,7 +386,15 @@ def _read(live: T, after: dict[str, Any]) -> T:
     if isinstance(read, Pod) and isinstance(live, Pod) and read.spec.tolerations != live.spec.tolerations:
         tolerations = (*read.spec.tolerations, *missing_tolerations(read.spec.tolerations))
         read = replace(read, spec=replace(read.spec, tolerations=tolerations))
-    changes: dict[str, Any] = {"metadata": _merged_metadata(live.metadata, read.metadata)}
+    own = read.metadata
+    merged = replace(
+        live.metadata,
+        labels=own.labels,
+        annotations=own.annotations,
+        owner_references=own.owner_references,
+        finalizers=own.finalizers,
+    )
+    changes: dict[str, Any] = {"metadata": merged}
     if "status" in live.__struct_fields__:
         changes["status"] = live.status  # type: ignore[attr-defined]
     return replace(read, kind=live.kind, api_version=live.api_version, **changes)
@@ -461,13 +469,3 @@ def _template_spec(value: Any) -> dict[str, Any]:
 
 def _text(manifest: dict[str, Any]) -> str:
     return msgspec.json.encode(manifest, order="sorted").decode()
-
-
-def _merged_metadata(live: ObjectMeta, read: ObjectMeta) -> ObjectMeta:
-    return replace(
-        live,
-        labels=read.labels,
-        annotations=read.annotations,
-        owner_references=read.owner_references,
-        finalizers=read.finalizers,
-    )

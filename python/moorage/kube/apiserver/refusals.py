@@ -300,13 +300,12 @@ def refused_versions(
         if obj.is_manifest and obj.argument > cluster:
             is_on = not version.is_off_by_default or version.api_version in served
             if not (is_on and version.depends_on_release and version.is_served(release())):
-                refused.append((obj.origin, _refused_version(obj.obj)))
+                past, group = obj.obj, version.api_version.rpartition("/")[0]
+                refusal = RefusedObject(
+                    group, version.kind, past.namespace, past.name, past.source, version.text
+                )
+                refused.append((obj.origin, refusal))
     return refused
-
-
-def _refused_version(obj: EndedObject) -> RefusedObject:
-    group, kind = obj.version.api_version.rpartition("/")[0], obj.version.kind
-    return RefusedObject(group, kind, obj.namespace, obj.name, obj.source, obj.version.text)
 
 
 def kept_objects(

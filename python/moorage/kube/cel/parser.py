@@ -390,10 +390,6 @@ def _exists_one(call: Call, names: list[str], rest: list[Expression]) -> Express
     return _fold(call, names, start, step, result=_call(at, "_==_", _result(at), Literal(at, 1, INT)))
 
 
-def _appended(at: int, element: Expression) -> Expression:
-    return _call(at, "_+_", _result(at), ListLiteral(at, [element]))
-
-
 def _collect(
     call: Call, names: list[str], rest: list[Expression], start: Expression, step: Expression
 ) -> Expression:
@@ -404,7 +400,8 @@ def _collect(
 
 
 def _map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    return _collect(call, names, rest, ListLiteral(call.at, []), _appended(call.at, rest[-1]))
+    appended = _call(call.at, "_+_", _result(call.at), ListLiteral(call.at, [rest[-1]]))
+    return _collect(call, names, rest, ListLiteral(call.at, []), appended)
 
 
 def _filter(call: Call, names: list[str], rest: list[Expression]) -> Expression:

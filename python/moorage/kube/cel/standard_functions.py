@@ -101,13 +101,8 @@ def compiled(pattern: str) -> Any:
     except re2.error as error:
         text = error.args[0]
         shown = text.decode(errors="replace") if isinstance(text, bytes) else text
-        raise EvaluationError(f"error parsing regexp: {_as_go(shown)}") from None
-
-
-def _as_go(text: str) -> str:
-    """An error of RE2 in the words of Go's package regexp."""
-    code, _, expression = text.partition(": ")
-    return f"{_CODES.get(code, code)}: `{expression}`"
+        code, _, expression = shown.partition(": ")  # Go's package regexp has other words
+        raise EvaluationError(f"error parsing regexp: {_CODES.get(code, code)}: `{expression}`") from None
 
 
 def matches(text: str, pattern: str) -> bool:

@@ -498,14 +498,6 @@ def _check_pre_release(identifier: str) -> None:
         raise EvaluationError(f"Invalid character(s) found in prerelease {quote(identifier)}")
 
 
-def _normalized(text: str) -> str:
-    """A text with what is often left out or added: ``v1.02`` as ``1.2.0``."""
-    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
-    if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
-        raise EvaluationError("short version cannot contain PreRelease/Build meta data")
-    return ".".join(parts + ["0"] * (3 - len(parts)))
-
-
 def _without_zeros(part: str) -> str:
     """A part of a version without leading zeros; one stays where no digit follows."""
     if len(part) < 2:
@@ -515,7 +507,12 @@ def _without_zeros(part: str) -> str:
 
 
 def _semver(text: str, loose: bool = False) -> Semver:
-    return parse_semver(_normalized(text) if loose else text)
+    if loose:  # what is often left out or added: ``v1.02`` is ``1.2.0``
+        parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+        if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
+            raise EvaluationError("short version cannot contain PreRelease/Build meta data")
+        text = ".".join(parts + ["0"] * (3 - len(parts)))
+    return parse_semver(text)
 
 
 def compare(first: Semver, other: Semver) -> int:

@@ -137,7 +137,9 @@ def _assign(given: CelType, wanted: CelType, substitutions: Substitutions) -> bo
     if given.is_dynamic or wanted.is_dynamic:
         return True
     if NULL in (given, wanted):
-        return _is_nullable(wanted if given == NULL else given)
+        of = wanted if given == NULL else given
+        may_be_null = ("kubernetes.", "net.", "optional_type")
+        return of in (NULL, TIMESTAMP, DURATION) or of.name.startswith(may_be_null)
     if given.name != wanted.name:
         return False
     if given.name == "type":
@@ -173,10 +175,6 @@ def _mentions(of: CelType, name: str, substitutions: Substitutions) -> bool:
             of.name in substitutions and _mentions(substitutions[of.name], name, substitutions)
         )
     return any(_mentions(parameter, name, substitutions) for parameter in of.parameters)
-
-
-def _is_nullable(of: CelType) -> bool:
-    return of in (NULL, TIMESTAMP, DURATION) or of.name.startswith(("kubernetes.", "net.", "optional_type"))
 
 
 def more_general(first: CelType, other: CelType) -> CelType:

@@ -180,24 +180,22 @@ class PartsReader:
                 return self._pod(parts.metadata, parts.spec, parts.status)
             meta, spec, status = self._node
             self._on_spec(kind, parts.metadata, parts.spec)
+            read: _NodeStatus = status.decode(parts.status)
             return Node(
                 metadata=meta.decode(parts.metadata),
                 spec=spec.decode(parts.spec),
-                status=self._node_status(status.decode(parts.status)),
+                status=NodeStatus(
+                    capacity=self._resources[read.capacity],
+                    allocatable=self._resources[read.allocatable],
+                    images=tuple([self._images[image] for image in read.images]),
+                    conditions=tuple(map(self._condition, read.conditions)),
+                    volumes_attached=read.volumes_attached,
+                    declared_features=read.declared_features,
+                    node_info=NodeSystemInfo(self._text(read.node_info.kubelet_version)),
+                ),
             )
         except _ERRORS:
             return None
-
-    def _node_status(self, status: _NodeStatus) -> NodeStatus:
-        return NodeStatus(
-            capacity=self._resources[status.capacity],
-            allocatable=self._resources[status.allocatable],
-            images=tuple([self._images[image] for image in status.images]),
-            conditions=tuple(map(self._condition, status.conditions)),
-            volumes_attached=status.volumes_attached,
-            declared_features=status.declared_features,
-            node_info=NodeSystemInfo(self._text(status.node_info.kubelet_version)),
-        )
 
     def _text(self, text: str) -> str:
         """Return a text that objects share."""

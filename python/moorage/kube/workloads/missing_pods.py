@@ -141,8 +141,9 @@ def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> N
         create_ordinals(control, obj, missing_ordinals(obj, pods, is_healthy), revisions)
     elif isinstance(obj, DaemonSet):
         _create_daemons(control, obj, nodes)
-    elif isinstance(obj, Job):
-        _create_job_pods(control, obj)
+    elif isinstance(obj, Job) and not (is_left_to_others(obj) or is_over(obj)):
+        own = [*control.owned(obj), *control.adopt(obj, obj.spec.selector)]
+        create_job_pods(control, obj, own, state_of(obj, own))
 
 
 def new_pod(
@@ -289,13 +290,6 @@ def daemon_spec(obj: DaemonSet) -> PodSpec:
 
 
 # ---- jobs --------------------------------------------------------------------------------------------------
-
-
-def _create_job_pods(control: PodControl, job: Job) -> None:
-    """Create the pods that a Job lacks, unless it has ended or is left to others."""
-    if not (is_left_to_others(job) or is_over(job)):
-        pods = [*control.owned(job), *control.adopt(job, job.spec.selector)]
-        create_job_pods(control, job, pods, state_of(job, pods))
 
 
 def create_job_pods(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -134,7 +134,9 @@ def _in_order(
             return StatefulStep([], [], _present([pod] * (pod.status.phase in FINISHED)), False)
     if condemned := _condemned(obj, pods):
         sick = [pod for pod in (*present, *reversed(condemned)) if not is_healthy(pod)]
-        return StatefulStep([], [], _next_to_go(condemned[0], sick, is_available), False)
+        highest = condemned[0]
+        may_go = is_available(highest) or sick[:1] == [highest]  # unless another one is waited for
+        return StatefulStep([], [], _present([highest]) if may_go else [], False)
     return StatefulStep([], [], *_replaced(obj, pods, is_available, update))
 
 
@@ -160,11 +162,6 @@ def _condemned(obj: StatefulSet, pods: dict[int, Pod]) -> list[Pod]:
 
 def _present(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
-
-
-def _next_to_go(pod: Pod, sick: Sequence[Pod], is_available: IsAvailable) -> list[Pod]:
-    """Return the highest of the pods that have to go, unless another one is waited for."""
-    return _present([pod]) if is_available(pod) or sick[:1] == [pod] else []
 
 
 def _replaced(

@@ -214,7 +214,6 @@ from moorage.engine.devices.device_pools import PublishedDevice as PublishedDevi
 from moorage.engine.devices.device_pools import PublishedSlice as PublishedSlice
 from moorage.engine.devices.device_pools import SliceKinds as SliceKinds
 from moorage.engine.devices.device_pools import properties_of as properties_of
-from moorage.engine.devices.device_pools import selects as selects
 from moorage.engine.devices.device_properties import CapacityError as CapacityError
 from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
 from moorage.engine.devices.device_properties import possible_amounts as possible_amounts
@@ -244,7 +243,7 @@ from moorage.engine.framework import events as events
 from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
 
-# Which nodes a selector selects, for all at once.
+# Which nodes a selector selects, for all at once and one by one.
 from moorage.engine.framework import node_masks as node_masks
 from moorage.engine.framework.claim_plugins import ClaimPlugin as ClaimPlugin
 from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatch
@@ -305,6 +304,7 @@ from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugi
 from moorage.engine.framework.in_tree_plugins import Signer as Signer
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
+from moorage.engine.framework.node_masks import matcher_of as matcher_of
 
 # Columns of two sources, which have to be alike.
 from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -262,7 +263,8 @@ class ClaimWriter:
         status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
         for attempt in range(POD_RETRIES):
             try:
-                self._set_extended_claim(pod, status)
+                changed = partial(_with_extended_claim, status=status)
+                self._write(pod, changed, extendedResourceClaimStatus=plain(status))
                 return
             except ApiError as error:
                 is_passing = isinstance(error, ConflictError) or str(error).startswith("Internal error")
@@ -288,25 +290,21 @@ class ClaimWriter:
         ------
         ClaimWriteError
         """
-        client, store = self._client, self.store
+        value = [plain(status) for status in statuses] or None
         try:
-            if store is not None:
-                store.update(with_statuses(store.get(Pod, pod.name, pod.namespace), statuses))
-                return
-            value = [plain(status) for status in statuses] or None
-            patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
-            client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+            changed = partial(with_statuses, statuses=statuses)
+            self._write(pod, changed, nodeAllocatableResourceClaimStatuses=value)
         except ApiError as error:
             text = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error}"
             raise ClaimWriteError(text) from None
 
-    def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        client, store = self._client, self.store
-        if store is not None:
-            store.update(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
-            return
-        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
-        client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+    def _write(self, pod: Pod, changed: Callable[[Pod], Pod], **fields: object) -> None:
+        """Change the status of a pod in a store of this process; elsewhere patch fields of it."""
+        if self.store is not None:
+            self.store.update(changed(self.store.get(Pod, pod.name, pod.namespace)))
+        else:
+            patch = {"status": fields}
+            self._client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
 
 
 def _with_extended_claim(pod: Pod, status: PodExtendedResourceClaimStatus) -> Pod:

@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.devices.device_view import DeviceView
 from moorage.kube import Node, NodeSelector
 from moorage.kube.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 from moorage.lazy import lazy_attribute
 
+from ..framework.node_masks import matcher_of
 from .claim_requests import AllocationError, Features, SelectorError
 
 DeviceId = tuple[str, str, str]
@@ -26,19 +26,7 @@ Counters = Mapping[tuple[str, str], Quantity]
 NO_COUNTERS: Counters = {}
 
 _encode = msgspec.msgpack.Encoder().encode
-_matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
-_MAX_MATCHERS = 1 << 12
 _NAME, _RANK, _LISTED = attrgetter("slice.metadata.name"), attrgetter("rank"), attrgetter("listed")
-
-
-def selects(selector: NodeSelector, node: Node) -> bool:
-    """Whether a node selector selects a node."""
-    if len(_matchers) > _MAX_MATCHERS:
-        _matchers.clear()
-    matcher = _matchers.get(selector)
-    if matcher is None:
-        matcher = _matchers[selector] = NodeSelectorMatcher(selector)
-    return matcher.matches(node)
 
 
 @dataclass(eq=False)
@@ -124,14 +112,10 @@ class PublishedDevice:
         """Whether the device can be used from a node, as far as the device itself says."""
         if not self.slice.spec.per_device_node_selection:
             return True
-        device = self.device
-        return _is_for(node, device.node_name or "", bool(device.all_nodes), device.node_selector)
-
-
-def _is_for(node: Node, name: str, all_nodes: bool, selector: NodeSelector | None) -> bool:
-    if name:
-        return node.name == name
-    return all_nodes or (selector is not None and selects(selector, node))
+        if self.device.node_name:
+            return node.name == self.device.node_name
+        selector = self.device.node_selector
+        return bool(self.device.all_nodes) or (selector is not None and matcher_of(selector).matches(node))
 
 
 def properties_of(driver: str, device: Device) -> bytes:
@@ -407,7 +391,7 @@ class DeviceSlices:
             return [self._published[named[0]]]
         places_of_node = {*self._everywhere, *named}
         for selector, places in self._selected.items():
-            if selects(selector, node):
+            if matcher_of(selector).matches(node):
                 places_of_node.update(places)
         return [self._published[at] for at in sorted(places_of_node)]
 

@@ -1,9 +1,9 @@
-"""Masks of the node table that follow from names and labels of nodes: which nodes a selector selects."""
+"""Which nodes a selector selects: one node, or all of the node table as masks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 LIMIT = 1 << 12
-"""The number of masks that are kept."""
+"""The number of masks, and of parsed selectors, that are kept."""
+
+
+@lru_cache(LIMIT)
+def matcher_of(selector: NodeSelector) -> NodeSelectorMatcher:
+    """Return what matches nodes with a selector."""
+    return NodeSelectorMatcher(selector)
 
 
 class NodeMasks:
@@ -89,7 +95,7 @@ class NodeMasks:
         if requirement.operator == "In":
             return np.isin(column, [*filter(None, map(symbols.find, requirement.values))])
         term = NodeSelectorTerm(match_expressions=(requirement,))
-        matcher = NodeSelectorMatcher(NodeSelector(node_selector_terms=(term,)))
+        matcher = matcher_of(NodeSelector(node_selector_terms=(term,)))
         counts, names = np.bincount(column), symbols.names
         answers = np.zeros(len(counts), dtype=bool)
         for value in np.flatnonzero(counts).tolist():

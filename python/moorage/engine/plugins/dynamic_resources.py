@@ -12,7 +12,6 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
 from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
 from moorage._core.devices.device_demand import SharedDevices
@@ -27,7 +26,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore
 from .. import devices as dra
 from .. import volume as storage
 from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
-from ..framework.node_masks import NodeMasks
+from ..framework.node_masks import NodeMasks, matcher_of
 from ..framework.waiting_pods import StatusSteps
 from .claim_hints import ClaimHints
 from .sleeping_plugins import NO_CLAIMS, NOT_FOUND, DynamicResourcesFacts, DynamicResourcesNoScoreFacts
@@ -274,7 +273,7 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             claim_of_cycle.is_shared = allocation is not None
         if allocation is not None:
             if allocation.node_selector is not None:
-                claim_of_cycle.nodes = NodeSelectorMatcher(allocation.node_selector)
+                claim_of_cycle.nodes = matcher_of(allocation.node_selector)
             return None
         if self.devices.claim_cache.is_pending(claim_of_cycle.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")

@@ -16,7 +16,6 @@ from moorage.kube import (
     LabelSelectorMatcher,
     Node,
     NodeSelector,
-    NodeSelectorMatcher,
     NodeSelectorRequirement,
     Object,
     ObjectMeta,
@@ -30,6 +29,8 @@ from moorage.kube.model.storage import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
 from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, TopologySelectorTerm
 from moorage.lazy import NamedTuple
 from moorage.store import NotFoundError
+
+from ..framework.node_masks import matcher_of
 
 # ---- constants ---------------------------------------------------------------------------------------------
 # Annotations of volumes, claims and classes, and values of their fields.
@@ -277,12 +278,7 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
 
 def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
     """Whether a node selector matches a node's labels; `matchFields` are not evaluated."""
-    return _matcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
-
-
-@lru_cache(4096)
-def _matcher(selector: NodeSelector) -> NodeSelectorMatcher:
-    return NodeSelectorMatcher(selector)
+    return matcher_of(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
 
 
 def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str]) -> bool:

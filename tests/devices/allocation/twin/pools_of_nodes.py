@@ -10,8 +10,8 @@ from tests.doors.engine import (
     DevicePool,
     Features,
     PublishedDevice,
+    matcher_of,
     properties_of,
-    selects,
 )
 
 from moorage import Quantity
@@ -110,7 +110,7 @@ def is_for(one: ResourceSlice, node: Node) -> bool:
     def is_place(name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> bool:
         if name:
             return name == node.name
-        return bool(all_nodes) or (selector is not None and selects(selector, node))
+        return bool(all_nodes) or (selector is not None and matcher_of(selector).matches(node))
 
     spec = one.spec
     if spec.per_device_node_selection:

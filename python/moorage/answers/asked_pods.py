@@ -24,6 +24,7 @@ from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.resource_claims import ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.workload import QUEUE
 from moorage.kube.workloads.job_state import INDEX
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
@@ -71,6 +72,21 @@ def as_template(pod: Pod) -> Pod:
         owner_references=meta.owner_references,
     )
     return replace(pod, metadata=kept, spec=replace(pod.spec, node_name=""), status=PodStatus())
+
+
+# ---- what Kueue would have to let go first -----------------------------------------------------------------
+
+WAITS = ("waits ", "Kueue would preempt ")
+"""How texts about pods begin that Kueue does not let go."""
+
+
+def is_queued(client: ObjectClient, pod: Pod) -> bool:
+    """Whether Kueue decides about a pod that the cluster does not have."""
+    if (name := pod.metadata.labels.get(QUEUE)) is None:
+        return False
+    from moorage.kube.model.kueue import LocalQueue  # few clusters have Kueue
+
+    return find_object(client, LocalQueue, name, pod.namespace) is not None
 
 
 # ---- their claims for volumes and devices, as controllers make them ----------------------------------------

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
 from moorage.autoscalers.hourly_cost import rounded
-from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.cluster import ChangingScheduler
 from moorage.cluster.lacking_pods import awaited_pods, rollouts
 from moorage.controllers.api_server import admission_of
 from moorage.controllers.availability import Rollout, why_awaited
@@ -28,7 +28,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
-from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions
+from .asked_pods import WAITS, as_template, is_queued, pending_pods, store_with_claims, without_evictions
 from .bounds.placement_bound import ASSUMPTIONS, Relaxation, relax
 from .homeless_pods import refused_by_name
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
@@ -137,11 +137,12 @@ class NodesNeeded(Tabular):
         return self.status == FOUND
 
     def without(self, refused: Mapping[str, str]) -> NodesNeeded:
-        """Return the plan beside pods that the API server refuses, by ``namespace/name`` with its texts."""
+        """Return the plan beside pods that are refused, or wait in queues, by ``namespace/name`` with why."""
         if not refused:
             return self
-        count = number_of(len(refused), "pod", "pods")
-        proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
+        count, why = number_of(len(refused), "pod", "pods"), next(iter(refused.values()))
+        who = f"Kueue lets {count} wait" if why.startswith(WAITS) else f"The API server refuses {count}"
+        proof = f"{who}: {why}"
         unplaced = {**refused, **self.unplaced}
         bound: dict[str, Any] = {"lower_bound": None, "bound_by": ""}
         return replace_fields(self, status=IMPOSSIBLE, unplaced=unplaced, proof=proof, **bound)
@@ -288,24 +289,31 @@ def _replicas(pod: Pod, count: int) -> list[Pod]:
     return [replica(named, at) for at in range(count)]
 
 
-def admitted_pods(scheduler: PodScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
-    """Admit the pods that the store does not have, as the API server does.
+def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+    """Admit the pods that the store does not have, as the API server does, and Kueue those that name a queue.
 
     Returns
     -------
     pods : list of Pod
-        As they are stored, without those that are refused.
+        As they are stored, without those that are refused or wait.
     refused : dict of str to str
-        ``namespace/name`` of each of these to the text of the refusal.
+        ``namespace/name`` of each of these to the text of the refusal, or why it waits.
     """
     admission, out, refused = admission_of(scheduler.client), list[Pod](), dict[str, str]()
-    stored = scheduler.pods.indexer.get_many(keys_of(pods))
+    new, stored = list[Pod](), scheduler.pods.indexer.get_many(keys_of(pods))
     for pod, current in zip(pods, stored, strict=True):
         try:
             out.append(admission.admit(pod) if current is None else pod)
+            new += out[-1:] if current is None else []
         except RefusedError as error:
             refused[pod.key] = str(error)
-    return out, refused
+    if not any(is_queued(scheduler.client, pod) for pod in new):
+        return out, refused
+    from .queues.asked_of_queues import let_go  # few clusters have Kueue
+
+    let, waits = let_go(scheduler, new)
+    by_key = {pod.key: pod for pod in let}
+    return [by_key.get(pod.key, pod) for pod in out if pod.key not in waits], refused | waits
 
 
 def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:

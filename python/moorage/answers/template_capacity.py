@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.controllers.api_server import admission_of
 from moorage.document import Count, Document, Positive
 from moorage.engine.plugins.node_resources import resource_of
@@ -32,10 +33,12 @@ from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGrou
 from moorage.table import Table, Tabular
 
 from .asked_pods import (
+    WAITS,
     as_template,
     checked_needs,
     free_amounts,
     has_ephemeral,
+    is_queued,
     node_verdicts,
     number_that_fits,
     reason_not_scheduled,
@@ -49,6 +52,8 @@ FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""
 FIRST_TRY_WITH_CLAIMS = 16
 """Replicas with claims are stored before they are tried."""
+MOST_QUEUED = 4096
+"""Replicas about which Kueue is asked at most."""
 Stop = Failure | str
 """Why the next replica is not placed: it fits nowhere, or what admission says against it."""
 Shares = Pod | Sequence[Pod | tuple[Pod, int]]
@@ -194,7 +199,8 @@ class Capacity(Tabular):
         if self.failure:
             end = f"{self.failed} fits nowhere: {self.failure.search_message}"
         elif self.refusal:
-            end = f"{self.failed} is refused: {self.refusal}"
+            is_refused = not self.refusal.startswith(WAITS)
+            end = f"{self.failed}{' is refused' * is_refused}: {self.refusal}"
         return f"{counts}; {end}"
 
     def table(self, limit: int | None = None) -> Table:
@@ -262,7 +268,7 @@ class _Replicas(Struct):
 
 
 def capacity(
-    scheduler: PodScheduler, template: Shares, most: int | None, label: str, gang: int | None = None
+    scheduler: ChangingScheduler, template: Shares, most: int | None, label: str, gang: int | None = None
 ) -> Capacity:
     """Return how many replicas of templates fit; see `Questions.capacity`.
 
@@ -295,6 +301,8 @@ def capacity(
         scheduler.volumes.settle()
         if gang is not None:
             failed, rounds, stop = _place_gangs(scheduler, every, most)
+        elif len(every) == 1 and is_queued(scheduler.client, every[0].template):
+            failed, rounds, stop = _place_let_go(scheduler, every[0], most)
         elif len(every) == 1:
             _fill(scheduler, every[0], _limit(every[0], most))
             failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
@@ -381,6 +389,30 @@ def _place_one_kind(
         stop = _place(scheduler, replicas, min(n, limit - replicas.placed))
         n *= 2
     return replicas, replicas.placed // replicas.share, stop
+
+
+def _place_let_go(
+    scheduler: ChangingScheduler, replicas: _Replicas, most: int | None
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place the replicas that Kueue lets go, each with what its flavor adds."""
+    from .queues.asked_of_queues import let_go  # few clusters have Kueue
+
+    limit, template, tried, waits = min(_limit(replicas, most), MOST_QUEUED), replicas.template, 0, ""
+    pods = list[Pod]()
+    while tried < limit and not waits:
+        tried = min(max(FIRST_TRY_WITH_CLAIMS, 2 * tried), limit)
+        copies = [replica(template, at) for at in range(tried)]
+        pods, whys = let_go(scheduler, copies, preempting=False)
+        first = next((at for at, pod in enumerate(copies) if pod.key in whys), tried)
+        pods, waits = pods[:first], "" if first == tried else whys[copies[first].key]
+    added = groupby(pods, lambda pod: (pod.spec.node_selector, pod.spec.tolerations))
+    for (selector, tolerations), alike in added:
+        spec = replace(template.spec, node_selector=selector, tolerations=tolerations)
+        replicas.template, end = replace(template, spec=spec), replicas.placed + len([*alike])
+        while replicas.placed < end:
+            if (stop := _place(scheduler, replicas, end - replicas.placed)) is not None:
+                return replicas, replicas.placed // replicas.share, stop
+    return replicas, replicas.placed // replicas.share, waits or None
 
 
 def _limit(replicas: _Replicas, most: int | None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 from msgspec import Struct
 
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod
@@ -163,7 +163,9 @@ class _Rounds(Struct):
 
 
 def make_ahead(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, change: Callable[[PodScheduler], object]
+    scheduler: ChangingScheduler,
+    autoscaling: AutoscalerSettings,
+    change: Callable[[ChangingScheduler], object],
 ) -> ScaleUp:
     """Make the nodes that would come after a change, which itself is taken back."""
     with scheduler.transaction():

@@ -30,7 +30,7 @@ from moorage.autoscalers.scale_up_answer import (
     with_version,
 )
 from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import examples, first_of, number_of
@@ -133,7 +133,7 @@ def ahead_of_replicas(
     while True:
         wanted = [(pod, share * rounds) for pod, share in shares]
 
-        def create(trial: PodScheduler, wanted: Asked = wanted) -> None:
+        def create(trial: ChangingScheduler, wanted: Asked = wanted) -> None:
             for pod in admitted_pods(trial, asked_pods(wanted))[0]:
                 trial.client.create(pod)
 

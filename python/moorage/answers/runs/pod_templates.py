@@ -21,6 +21,7 @@ from moorage.kube.apiserver.refusals import Refusals, ValidationMode
 from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
+    KUEUE,
     PARENTS,
     QUEUE,
     ControllerRevision,
@@ -49,7 +50,7 @@ from moorage.kube.workloads.ownership import refers_to
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
-from ..asked_pods import as_template, without_number
+from ..asked_pods import as_template, is_queued, without_number
 
 OPTION = "--pod"
 _REPLICATED = (
@@ -125,21 +126,9 @@ def read_templates(
         else:
             with located(source=OPTION):
                 tops = _named(name, client, namespace or "")
-        templates.warnings.extend(_of_queues(tops, client))
         pods = [_template_of(top, client, templates.others, name) for top in tops]
         templates.pods.extend(PodTemplateFile(pod, share) for pod in pods)
     return templates
-
-
-def _of_queues(tops: Iterable[Object], client: ObjectClient) -> Iterator[str]:
-    """Yield which workloads Kueue would admit first, as it is not asked about templates."""
-    for top in tops:
-        if (queue := top.metadata.labels.get(QUEUE)) is not None:
-            from moorage.kube.model.kueue import LocalQueue  # few clusters have queues
-
-            if find_object(client, LocalQueue, queue, top.namespace) is not None:
-                what = "its quota, and the labels and tolerations of its flavors, do not count here"
-                yield f"{top.full_name} is for LocalQueue {top.namespace}/{queue}: {what}; check asks Kueue."
 
 
 def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (), source: str = "") -> Pod:
@@ -153,7 +142,9 @@ def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (
             meta = replace(job.metadata, name=top.name, owner_references=())
             top = complete([replace(job, metadata=meta)], around=KnownObjects(classes)).objects[0]
         pod = _pod_of(top, client)
-        return replace(pod, metadata=replace(pod.metadata, name=top.name))
+        of_queue = {key: value for key, value in top.metadata.labels.items() if key.startswith(f"{KUEUE}/")}
+        labels = {**of_queue, **pod.metadata.labels}
+        return replace(pod, metadata=replace(pod.metadata, name=top.name, labels=labels))
 
 
 def as_gang(scheduler: PodScheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
@@ -204,6 +195,14 @@ def template_group_warnings(
         if root is not None and root != unit:
             whole = f"{COMPOSITE} {unit_name(root)}"
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
+
+
+def queue_warnings(client: ObjectClient, templates: Sequence[PodTemplateFile]) -> Iterator[str]:
+    """Yield which of several templates, or of a gang, Kueue is not asked about."""
+    for pod in (template.pod for template in templates if is_queued(client, template.pod)):
+        what = "its quota, and the labels and tolerations of its flavors, do not count here"
+        queue = f"{pod.namespace}/{pod.metadata.labels[QUEUE]}"
+        yield f"{pod.key} is for LocalQueue {queue}: {what}; alone, or in check, they do."
 
 
 def turn_warnings(scheduler: ChangingScheduler, templates: Iterable[PodTemplateFile]) -> Iterator[str]:

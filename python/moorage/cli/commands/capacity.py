@@ -125,6 +125,7 @@ def capacity(  # noqa: PLR0913
     """
     from moorage.answers.runs.pod_templates import (
         as_gang,
+        queue_warnings,
         read_templates,
         template_group_warnings,
         turn_warnings,
@@ -171,6 +172,7 @@ def capacity(  # noqa: PLR0913
     warnings = [*setup.warnings, *ahead, *read.warnings, *template_warnings(scheduler.client)]
     warnings += setup.unended_drains(scheduler) if is_run else ()
     warnings += [*turn_warnings(scheduler, read.pods), *template_group_warnings(scheduler, pods, gang)]
+    warnings += queue_warnings(scheduler.client, pods) if gang or len(pods) > 1 else ()
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
     unasked = not_asked(cluster, scheduler, candidates)

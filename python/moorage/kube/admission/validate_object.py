@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -19,6 +19,7 @@ from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, located, shorten
+from moorage.lazy import lazy_attribute
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode
 from ..apiserver.struct_tables import held_structs
@@ -417,7 +418,7 @@ def _check_names(obj: Object) -> None:
         module = import_module(".rules.validation_rules", __package__)  # nearly all names are right
         given = {"name": meta.name, "generateName": meta.generate_name}
         _refuse(module.name_causes(given, obj.kind, DEFAULT_GATES))
-    if meta.namespace and obj.kind not in CLUSTER_SCOPED:
+    if meta.namespace and not is_dns_label(meta.namespace) and obj.kind not in CLUSTER_SCOPED:
         _refuse(format_causes("dns1123Label", meta.namespace, "metadata.namespace"))
 
 
@@ -543,6 +544,27 @@ def _rules(struct: type[Struct], name: str) -> FieldRules:
     return FieldRules(_listed_rules(struct, name))
 
 
+class _HeldRules:
+    """Checks the structs in a field. Those of one that may be absent are looked at when it is there: most
+    objects have few of these."""
+
+    def __init__(self, held: Sequence[type[Struct]], names: Sequence[str]) -> None:
+        self._held, self._names = held, names
+
+    @lazy_attribute
+    def are_there(self) -> bool:
+        """Whether the structs, or those in their fields, have rules."""
+        return any(
+            name in _BETWEEN
+            or any(getattr(rule, "are_there", True) for *_, rule in _listed_rules(struct, name))
+            for struct, name in zip(self._held, self._names, strict=True)
+        )
+
+    def __call__(self, value: Any) -> None:
+        if value and self.are_there:
+            _check(self._names[0], value)
+
+
 def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], str, object, Rule]]:
     """Yield the rules of a struct's fields, and those of structs that always are there."""
     default = struct()
@@ -563,16 +585,13 @@ def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], 
                 if (name, encoded) != ("core.v1.PodTemplateSpec", "labels"):  # of these a server says no more
                     encoded = f"{field.encode_name}.{encoded}"
                 yield [field.name, *path], encoded, omitted, rule
-        elif any(map(_has_rules, held, names)):
-            rules.append(partial(_check, names[0]))
+        elif held:
+            inner = _HeldRules(held, names)
+            rules += [inner] if absent is None or inner.are_there else []
         for rule in rules:
             is_known = not (isinstance(absent, Struct) and names[0] in _BETWEEN)  # these load their rules
             omitted = absent if is_known and _follows(absent, rule) else _NOTHING
             yield [field.name], field.encode_name, omitted, rule
-
-
-def _has_rules(struct: type[Struct], name: str) -> bool:
-    return name in _BETWEEN or len(_rules(struct, name)) > 0
 
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")

@@ -32,6 +32,7 @@ from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
 
 from .karpenter.claim_template import why_idle
 from .karpenter.new_nodes_result import NewClaim
+from .karpenter.pod_validation import in_short
 from .launched_nodes import launched_node
 from .node_class_changes import STORAGE, NodeClassChanges
 from .pool_scaler import PassQuestion
@@ -91,7 +92,7 @@ class NodePoolTrial(Trial[PassQuestion]):
         if not self._types:
             return "it has no instance types"
         answer, key = self._question.about(self.pod, self.pool, self._types).answer(), self.pod.key
-        return answer.errors[key].text if key in answer.errors else answer.ignored.get(key, "")
+        return answer.errors[key].text if key in answer.errors else in_short(answer.ignored.get(key, ""))
 
     def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help."""
@@ -103,8 +104,10 @@ class NodePoolTrial(Trial[PassQuestion]):
         yield from self._sizes(has_disk=any(each.kind == Kind.TYPE for each in of_class))
         for change in changes_for_new_node(self.pod, pool.spec.template.spec.taints):
             yield from self._tried(change)
+        yield from (fewer := [*self._fewer_values()])
         for at, requirement in enumerate(pool.spec.template.spec.requirements or ()):
-            yield from self._wider(at, requirement)
+            if not (fewer and requirement.min_values):
+                yield from self._wider(at, requirement)
         for key, value in (self.pod.spec.node_selector or {}).items():
             label = self._of_pool("spec.template.metadata.labels", {key: value}.__ror__)
             yield from self._try(Kind.POOL, f"add the label {key}={value} to the pool", label)
@@ -176,6 +179,29 @@ class NodePoolTrial(Trial[PassQuestion]):
         _, _, kind, lacking = min(lacks, key=lambda each: each[:2])
         return kind, lacking
 
+    def _fewer_values(self) -> Iterator[HelpfulChange]:
+        """Try minValues as small as the types of the claim without them have values."""
+        path = "spec.template.spec.requirements"
+        free = self._of_pool(path, lambda its: tuple(structs.replace(each, min_values=None) for each in its))
+        requirements = self.pool.spec.template.spec.requirements or ()
+        claim = self._claim(free) if any(each.min_values for each in requirements) else None
+        if claim is None:
+            return
+        names, lower, texts = {each.name for each in claim.types}, [*requirements], []
+        for at, each in enumerate(requirements):
+            values = {
+                value
+                for kind in self._types
+                for mine in kind.requirements
+                if kind.name in names and mine.key == each.key
+                for value in mine.values
+            }
+            if each.min_values is not None and len(values) < each.min_values:
+                lower[at] = structs.replace(each, min_values=len(values))
+                texts.append(f"of {each.key} from {each.min_values} to {len(values)}")
+        text = f"lower minValues {' and '.join(texts)} in the pool"
+        yield from self._try(Kind.POOL, text, self._of_pool(path, lambda _: tuple(lower))) if texts else ()
+
     def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[HelpfulChange]:
         """Try the pool without a requirement; tell the value that it would have to allow."""
         key = requirement.key
@@ -184,7 +210,9 @@ class NodePoolTrial(Trial[PassQuestion]):
             claim, gain = self._made(question), self._gain(question)
             if claim is not None and claim.launched is not None:
                 labels = launched_node("", self.pool, *claim.launched[:2], {}, {}).metadata.labels
-                if value := labels.get(key):
+                value, operator = labels.get(key), requirement.operator
+                is_allowed = operator == "Exists" or (operator == "In" and value in requirement.values)
+                if value and not is_allowed:
                     gain["text"] = f"allow {key} {value} in the pool"
             return gain
 

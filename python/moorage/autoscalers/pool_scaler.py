@@ -20,6 +20,7 @@ from .karpenter.claim_template import by_weight, idle_pools
 from .karpenter.cluster_view import KINDS, NO_POOLS, ClusterObjects, ClusterView, PassInput
 from .karpenter.karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .karpenter.new_nodes_result import NewClaim, Provisioning
+from .karpenter.pod_validation import in_short
 from .karpenter.provisioning import check_type, stored_pools
 from .launched_nodes import claim_and_node
 from .node_maker import NodeMaker
@@ -143,6 +144,7 @@ class PoolScaler:
             key: f"{error.text} ({idle})" if error.text == NO_POOLS and idle else error.text
             for key, error in answer.errors.items()
         }
+        refused |= {key: in_short(text) for key, text in answer.ignored.items()}
         planned = frozenset(key for claim in claims for key in claim.pods)
         plan = frozenset(
             (claim.pool, claim.pods, *claim.requests.items(), *[of_type.name for of_type in claim.types])
@@ -151,7 +153,7 @@ class PoolScaler:
         make = partial(self.make, claims) if claims else None
         room = {pod.key for pod in question.last.view.buffers[0]} if question.last.view is not None else set()
         pools, existing = answer.pools, [name for name, keys in answer.existing.items() if {*keys} - room]
-        return RoundDecision(KARPENTER, planned, refused | answer.ignored, make, pools, plan, existing)
+        return RoundDecision(KARPENTER, planned, refused, make, pools, plan, existing)
 
     def make(self, claims: Iterable[NewClaim], turn: int) -> Made:
         """Create the nodes of claims, as they are once they are ready, and the claims. Their drivers, and so

@@ -27,7 +27,7 @@ from moorage.kube import (
 from ..providers.instance_type import POOL, total
 from ..providers.known_labels import CORE, known_labels_of
 from .pod_shape import HostPort, PodConstraints, PodShape, ShapeBook, tolerating_preferences
-from .pod_validation import GROUP, requirement_problems
+from .pod_validation import GROUP, in_short, requirement_problems
 from .type_columns import Catalogue, KnownType, TypeColumns, lacking_values
 
 # ---- what DaemonSets take of new nodes: instance types grouped by the daemons that would run on them -------
@@ -244,7 +244,7 @@ def why_idle(pool: NodePool) -> str:
     missing = [name for name in _CONDITIONS if name not in conditions]
     if not conditions:
         known, requirements = CORE | known_labels_of([pool]), pool.spec.template.spec.requirements or ()
-        problems = [text for each in requirements for text in requirement_problems(each, known)]
+        problems = [in_short(text) for each in requirements for text in requirement_problems(each, known)]
         return f"it would not be ready: {'; '.join(problems)}" if problems else ""
     if not missing and conditions["Ready"].status == "True":
         return ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from math import inf
 
 from msgspec import Struct
@@ -32,6 +34,10 @@ from moorage.kube.workloads.ownership import FINISHED, is_active
 from ..providers.instance_type import POOL
 from ..providers.known_labels import KnownLabels
 from .pod_shape import PodConstraints, untolerated, with_values
+
+MOST_LIKE = 5
+"""How many known labels are named in place of a wrong one."""
+_ALL_KNOWN = re.compile(r"using label (?P<key>\S+) is .*?well known label: \[(?P<known>[^]]*)")
 
 # ---- which nodes the volumes of a pod leave, and how many of a driver's they are ---------------------------
 # Rules: Karpenter v1.15.0, volumetopology.go and pkg/scheduling/volumeusage.go.
@@ -272,6 +278,16 @@ def _selector_problems(spec: PodSpec, known: KnownLabels) -> Iterator[str]:
             yield "node selector term with matchFields is not supported"
         for match_expression in term.match_expressions:
             yield from requirement_problems(match_expression, known)
+
+
+def in_short(problem: str) -> str:
+    """Return why Karpenter takes up no pod or pool, with the labels alone that are most like the wrong one in
+    place of all that are known."""
+    match = _ALL_KNOWN.search(problem)
+    if match is None:
+        return problem
+    names = get_close_matches(match["key"], match["known"].split(), MOST_LIKE, 0)
+    return f"{problem[: match.start('known')]}{' '.join(names)} …{in_short(problem[match.end('known') :])}"
 
 
 def requirement_problems(

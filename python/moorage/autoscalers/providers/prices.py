@@ -21,7 +21,7 @@ from moorage.kube import Node, NodeOverlay, NodePool
 
 from ..hourly_cost import UNKNOWN, HourlyCost
 from ..karpenter.karpenter_options import KarpenterOptions
-from ..karpenter.pod_validation import requirement_problems
+from ..karpenter.pod_validation import in_short, requirement_problems
 from ..karpenter.type_columns import Catalogue, KnownType
 from .instance_type import (
     CAPACITY_TYPE,
@@ -186,7 +186,7 @@ def overlaid(
         required = vocabulary.of_terms(wanted)
         every = chain.from_iterable(changed.values())
         chosen = [(each, offered) for each in every if (offered := each.chosen(required))]
-        problems = [text for each in wanted for text in requirement_problems(each, known)]
+        problems = [in_short(text) for each in wanted for text in requirement_problems(each, known)]
         if any(each.conflicts(overlay, offered) for each, offered in chosen):
             problems.append("another one of equal weight changes the same")
         if problems or not chosen:

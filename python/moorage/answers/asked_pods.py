@@ -287,8 +287,7 @@ def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
         kinds = np.full(len(rows), LEFT_OUT, dtype=np.uint64)
         return NodeVerdicts(rows, kinds, {LEFT_OUT: status}, frozenset())
     engine.begin_search(state, pod, ran)
-    searched, verdicts = engine.search.verdicts(*state.target)
-    numbered = engine.number_statuses(state.target, searched, verdicts)
+    searched, verdicts, numbered = engine.verdicts(state.target)
     absent = Status(ran.absent.code, ran.absent.reasons, " ".join(ran.plugins)) if ran.absent else PASSES
     statuses = {FITS: PASSES, LEFT_OUT: absent}
     for verdict in np.unique(verdicts[verdicts != FITS]).tolist():

@@ -169,8 +169,7 @@ class ExtenderService:
             verdicts = np.where(places >= 0, np.uint64(_NOT_SEARCHED), np.uint64(_UNKNOWN))
             rejected = {_NOT_SEARCHED: ran.rejection, _UNKNOWN: unknown}
             return _filtered(args, names, verdicts, rejected.__getitem__), False
-        rows, searched = engine.search.verdicts(*state.target)
-        statuses = engine.number_statuses(state.target, rows, searched)
+        rows, searched, statuses = engine.verdicts(state.target)
         by_row = np.full(engine.cache.state.table.used + 1, _NOT_SEARCHED, dtype=np.uint64)
         by_row[-1] = _UNKNOWN
         by_row[rows] = searched

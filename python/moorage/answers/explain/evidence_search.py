@@ -267,14 +267,14 @@ def after_extenders(
     if not any(answer.rejected or answer.scores or answer.as_empty for answer in answers):
         return examination
     if not left:
-        nodes, verdicts = engine.search.verdicts(*state.target)
+        _, verdicts, numbered = engine.verdicts(state.target)
         diagnosis = Diagnosis(
             len(examination.order),
             engine.framework.profile_of(state.target),
             state.shape,
             verdicts=count_verdicts(verdicts),
             absent=ran.absent,
-            statuses=engine.number_statuses(state.target, nodes, verdicts),
+            statuses=numbered,
             extender_statuses={  # upstream counts no node that an extender drops without a word
                 name: status for name, status in statuses.items() if status.reasons != (NO_REASON,)
             },

@@ -236,8 +236,7 @@ class ExtendedSearch:
         table, names = engine.cache.state.table, search.node_names
         search.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
         try:
-            rows, verdicts = search.verdicts(*target)
-            statuses = engine.number_statuses(target, rows, verdicts)
+            rows, verdicts, statuses = engine.verdicts(target)
         finally:
             search.node_names = names
         profile, shape, view = engine.framework.profile_of(target), self.state.shape, engine.cache.state.view

@@ -250,7 +250,7 @@ class NodeSearch:
             statuses: tuple[Status, ...] = ()
             counts = self.decider.rejections(*target)
         else:
-            known = self._verdicts(target, tried)
+            known = self.verdicts(target, tried)
             _, verdicts, statuses = known
             counts = count_verdicts(verdicts)
             ran = self.after_trial(ran, target, tried, known)
@@ -265,16 +265,24 @@ class NodeSearch:
         )
 
         def by_node() -> dict[str, Status]:
-            rows, verdicts, statuses = known or self._verdicts(target, tried)
+            rows, verdicts, statuses = known or self.verdicts(target, tried)
             names = self.cache.state.view.names_of(rows)
             by_name = {} if ran.absent is None else self.rejected_by_all(ran.absent)()
             return by_name | room.diagnosis.explain_verdicts(profile, shape, names, verdicts, statuses)
 
         return diagnosis, NodeToStatus(diagnosis.nodes, by_node, is_listed)
 
-    def _verdicts(self, target: Target, tried: int) -> Verdicts:
-        """Return rows, verdicts with numbered statuses, and those statuses; see `Search.verdicts` and
-        `number_statuses`."""
+    def verdicts(self, target: Target, tried: int = -1) -> Verdicts:
+        """Return the rows that are searched, their verdicts with numbered statuses, and those statuses; see
+        `Search.verdicts` and `number_statuses`.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Of the pod (`target_of`).
+        tried : int, optional
+            Row of a node that was tried first, and is one of them; -1 for none.
+        """
         rows, verdicts = self.search.verdicts(*target)
         if tried >= 0 and tried not in rows:
             rows = np.append(rows, np.int32(tried))

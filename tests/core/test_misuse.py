@@ -356,6 +356,8 @@ def test_functions_of_a_state(found: dict[str, Any]) -> None:
 
 def test_what_results_hold_for_pods_without_a_node_is_no_row() -> None:
     scheduler = Scheduler(Cluster(nodes=[node("a")]))
-    row = int(scheduler.schedule_pods([pod("p", requests={"cpu": 99})]).rows[0])
+    result = scheduler.schedule_pods([pod("p", requests={"cpu": 99})])
     with pytest.raises(IndexError, match="there is no row -1 among 1"):
-        scheduler.table.row_name(row)
+        scheduler.table.row_name(int(result.rows[0]))
+    with pytest.raises(IndexError, match="pod 0 has no node"):
+        result.nodes_of([0])

@@ -102,6 +102,7 @@ def test_every_type_that_a_user_can_hold_has_a_documented_path(doors: ModuleType
         ]
     values += [transaction, preemption, one.examine(pod("v")), one.run(), one.cache.node_info("a")]
     values += [one.schedule_pods([pod("f", requests={"cpu": 9})])]
+    values += [one.ask.explain(pod("u", requests={"cpu": 2}, priority=9)).preemption]
     seen: dict[type[Any], str] = {}
     for value in values:
         held(value, type(value).__name__, seen)

@@ -220,6 +220,8 @@ def test_its_parts_are_shown_in_a_line() -> None:
     assert repr(one) == "<Scheduler: 1 nodes, 2 pods on nodes, 1 waiting>"
     assert repr(one.cache) == "<SchedulerCache: 1 nodes, 2 pods>"
     assert repr(one.queue) == "<SchedulingQueue: 1 waiting>"
+    (waiting,) = one.queue.pending_pods().unschedulable
+    assert repr(waiting) == "<QueuedPodInfo of <Pod default/q>: Place.UNSCHEDULABLE, 1 attempts>"
     assert repr(one.pods) == "<PodHandler: 1 waiting, 0 finished>"
     assert repr(Cluster()).startswith("Cluster: empty")
 

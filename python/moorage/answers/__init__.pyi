@@ -8,6 +8,7 @@ from .answer_pages import simulation_page as simulation_page
 from .bounds.placement_bound import Bound as Bound
 from .bounds.placement_bound import Price as Price
 from .difference import Difference as Difference
+from .explain.examine_preemption import PreemptionExamination as PreemptionExamination
 from .figures import node_figure as node_figure
 from .figures import picture as picture
 from .new_nodes import NodesNeeded as NodesNeeded

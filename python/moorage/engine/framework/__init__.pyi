@@ -19,6 +19,7 @@ from .extension_points import StatusError as StatusError
 from .handle import EventRecorder as EventRecorder
 from .handle import FrameworkHandle as FrameworkHandle
 from .handle import PluginErrors as PluginErrors
+from .handle import Victims as Victims
 from .interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .interface import Assignments as Assignments
 from .interface import BindPlugin as BindPlugin

@@ -156,6 +156,21 @@ class SchedulingQueue(PodQueue):
         That of the settings.
     now : callable
         Returns the time of the queue's clock, in seconds.
+
+    Examples
+    --------
+    Try the pods that backoff and hints let go, of which `Scheduler.run` would try all:
+
+    >>> scheduler.sync()  # doctest: +SKIP
+    >>> queue.run_periodic(now)  # doctest: +SKIP
+    >>> while infos := queue.pop():  # doctest: +SKIP
+    ...     pods = [info.pod for info in infos]
+    ...     decision = scheduler.schedule_one(pods[0])
+    ...     if decision.node is None:
+    ...         queue.give_back(infos, pods, [decision.failure.rejectors], [decision.nominating])
+    ...     else:
+    ...         scheduler.bind(pods)
+    ...         queue.done(infos)
     """
 
     _began: int

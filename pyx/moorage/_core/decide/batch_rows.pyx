@@ -130,6 +130,8 @@ cdef class Placements:
         for at in placed:
             if not 0 <= at < self.n:
                 raise IndexError(f"there is no pod {at} among {self.n}")
+            if self.data[at] < 0:
+                raise IndexError(f"pod {at} has no node")
             self.state.table.check_row(self.data[at])
             out.append(names[symbols[self.data[at]]])
         return out

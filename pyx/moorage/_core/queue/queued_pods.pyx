@@ -105,6 +105,10 @@ cdef class QueuedPodInfo:
         out.assign(self)
         return out
 
+    def __repr__(self):
+        about = self.unit if self.pod is None else self.pod
+        return f"<{type(self).__name__} of {about!r}: {self.place}, {self.attempts} attempts>"
+
     cdef int assign(self, QueuedPodInfo other) except -1:
         """Copy all fields of another entry of the same pod or group."""
         if other is None:

@@ -546,12 +546,14 @@ cdef class NodeTable:
 
     @property
     def allocatable(self):
-        """Return the allocatable resources: a mapping from resource name to an int64 array by row."""
+        """Return the allocatable resources: a mapping from resource name to an int64 array by row, which
+        `column` copies at each access."""
         return TableColumns(self, "allocatable")
 
     @property
     def requested(self):
-        """Return the requested resources: a mapping from resource name to an int64 array by row."""
+        """Return the requested resources: a mapping from resource name to an int64 array by row, which
+        `column` copies at each access."""
         return TableColumns(self, "requested")
 
     @property
@@ -562,7 +564,7 @@ cdef class NodeTable:
     def raw(self, int32_t ledger=0):
         """Return the memory of a resource ledger, read-only and without a copy.
 
-        The arrays do not follow the table when it grows.
+        The arrays follow the pods and nodes of these rows, until the table grows: then ask for them again.
 
         Parameters
         ----------
@@ -571,7 +573,9 @@ cdef class NodeTable:
         Returns
         -------
         records : (rows,) structured array
-            Fields as in `mr_row`.
+            Millicores and bytes as float64: ``alloc_cpu``, ``alloc_memory``, ``req_cpu``, ``req_memory``,
+            ``nonzero_cpu`` and ``nonzero_memory``. Numbers as int32: ``pods`` and ``pods_max``. The other
+            fields are those of `mr_row` (csrc/state.h).
         others : dict of str to (rows, 2) int64 array
             Allocatable and requested of each other resource; zeros for a resource without a column yet.
         """

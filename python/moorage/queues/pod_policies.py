@@ -11,10 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse
-from moorage.kube.admission.validate_object import with_limits_requested
 from moorage.kube.model.meta import Object, Resources
 from moorage.kube.model.pod import Container, PodSpec
 from moorage.kube.model.policy import LimitRange, RuntimeClass
+from moorage.kube.read.object_defaults import with_container_defaults
 
 from .settings import Settings
 from .whole_amounts import Amounts, amounts, amounts_of, greater, plus
@@ -57,7 +57,7 @@ class PodPolicies:
         if ranges := self._ranges.get(namespace):
             spec = _with_defaults(spec, ranges)
         if any(each.resources.limits for each in chain(spec.containers, spec.init_containers)):
-            spec = with_limits_requested(spec)
+            spec = with_container_defaults(spec)
         return spec
 
     def counted(self, spec: PodSpec) -> Amounts:

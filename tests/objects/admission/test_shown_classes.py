@@ -94,7 +94,7 @@ def test_pods_that_show_different_values_are_told_and_the_newest_counts(tmp_path
 def test_a_listed_class_counts_whatever_pods_show(tmp_path: Path) -> None:
     listed = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
     cluster = read(tmp_path, bound("a", "high", 1), listed | {"value": 5}, deployment("high"))
-    assert classes(cluster) == [("high", 5, None)]
+    assert classes(cluster) == [("high", 5, "PreemptLowerPriority")]
     assert cluster.pods[-1].spec.priority == 5
     assert cluster.warnings == []
 

@@ -22,8 +22,8 @@ from moorage.errors import InputError, located, shorten
 from moorage.lazy import lazy_attribute
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode
-from ..apiserver.struct_tables import held_structs
-from ..apiserver.unknown_fields import KARPENTER, struct_of
+from ..apiserver.struct_tables import held_structs, name_of
+from ..apiserver.unknown_fields import KARPENTER
 from ..field_errors import (
     Fault,
     Json,
@@ -40,7 +40,6 @@ from ..model.meta import (
     Object,
     QuantityLike,
     Struct,
-    in_thousandths,
     is_dns_label,
     is_native,
     is_subdomain,
@@ -49,7 +48,7 @@ from ..model.meta import (
 from ..model.meta import (
     quantity as check_quantity,
 )
-from ..model.pod import Pod, PodSpec, ResourceRequirements
+from ..model.pod import Pod, PodSpec
 from ..model.workload import MIN_PARALLELISM, CustomObject, is_of_kueue
 from ..releases import ALWAYS, DEFAULT_GATES
 from .field_checks import (
@@ -331,26 +330,14 @@ def _host_port_faults(spec: Json, path: str) -> Iterator[Fault]:
 
 def _sums_of_containers(spec: Json) -> Mapping[str, Quantity]:
     """Return what the containers of a pod request; what cannot be summed is told at its place."""
+    from ..read.object_defaults import with_container_defaults  # few pods have resources of their own
+
     bare = {name: spec[name] for name in _LISTS if spec.get(name)}
     try:
-        alone = with_limits_requested(decode(encode(bare), PodSpec))
+        alone = with_container_defaults(decode(encode(bare), PodSpec))
         return pod_requests(Pod(spec=alone), CONTAINERS_ALONE, resizes=False)
     except (InputError, ValueError):
         return {}
-
-
-def with_limits_requested(spec: PodSpec) -> PodSpec:
-    """Return a spec whose containers request their limits of resources that they do not request."""
-    containers, init_containers = (
-        tuple([replace(container, resources=_with_requests(container.resources)) for container in part])
-        for part in (spec.containers, spec.init_containers)
-    )
-    return replace(spec, containers=containers, init_containers=init_containers)
-
-
-def _with_requests(resources: ResourceRequirements) -> ResourceRequirements:
-    """Default requests to limits, and round them up as the API server does before it adds them."""
-    return replace(resources, requests=in_thousandths(resources.limits | resources.requests))
 
 
 # ---- validate object ---------------------------------------------------------------------------------------
@@ -380,7 +367,7 @@ def validate(obj: Object) -> None:
         return
     try:
         _check_names(obj)
-        _check(_name_of(type(obj)), obj)
+        _check(name_of(type(obj)), obj)
     except InputError as error:
         named = obj.full_name.strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
@@ -432,19 +419,16 @@ def _refuse(faults: Iterable[Fault]) -> None:
         raise InputError(text, path=field.lstrip("."))
 
 
-@cache
-def _name_of(struct: type[Object]) -> str:
-    """What Kubernetes calls the struct of a kind, in the version that is read."""
-    name = struct_of(struct.__name__, struct().api_version)
-    return struct.__name__ if not name or "/" in name else name
-
-
 def _check(name: str, value: object) -> None:
     """Check a struct of a name, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
         _rules(type(value), name).check(value)
         if name in _BETWEEN and not isinstance(value, PodSpec):
-            _check_between(name, value)
+            # Of a template the labels alone: its spec has rules of its own.
+            template: Any = getattr(value, "template", None)
+            of_labels = {} if template is None else {"template": replace(template, spec=PodSpec())}
+            view = to_builtins(replace(value, **of_labels))
+            _refuse(chain.from_iterable(rule(view, "", {}) for rule in _rules_between(name)))
     elif value and isinstance(value, tuple | dict):
         for at, item in value.items() if isinstance(value, dict) else enumerate(value):
             try:
@@ -491,15 +475,6 @@ _BETWEEN = {
     "group_rules",
 )
 """By struct, the module with the rules between fields that objects follow, too."""
-
-
-def _check_between(name: str, value: Struct) -> None:
-    """Check the fields of a struct against each other; of pods' templates the labels alone, as their specs
-    have rules of their own."""
-    template: Any = getattr(value, "template", None)
-    of_labels = {} if template is None else {"template": replace(template, spec=PodSpec())}
-    view = to_builtins(replace(value, **of_labels))
-    _refuse(chain.from_iterable(rule(view, "", {}) for rule in _rules_between(name)))
 
 
 @cache

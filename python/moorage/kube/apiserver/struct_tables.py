@@ -9,15 +9,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, get_args
 
+from msgspec import convert
 from msgspec.structs import FieldInfo, fields, replace
 
 from moorage.lazy import NamedTuple
 
-from ..model.meta import Struct, in_thousandths
+from ..model.meta import Object, Struct, in_thousandths
 from ..releases import ALWAYS, Condition, split_condition
-from .unknown_fields import LISTS, MAPS, fields_of
+from .unknown_fields import LISTS, MAPS, fields_of, struct_of
 
 S = TypeVar("S", bound=Struct)
+T = TypeVar("T", bound=Object)
 
 
 class FieldLine(NamedTuple):
@@ -93,6 +95,8 @@ def planned_parts(struct: str, plan: Callable[[str], tuple[Any, ...]]) -> tuple[
 
 # ---- structs of Python -------------------------------------------------------------------------------------
 
+_NO_FIELDS = "{}"
+"""A default that structs of Python have by themselves, or do not need."""
 _OF_MANY = {
     "LabelSelector": "meta.v1.LabelSelector",
     "ObjectMeta": "meta.v1.ObjectMeta",
@@ -103,6 +107,13 @@ _OF_MANY = {
     "Taint": "core.v1.Taint",
 }
 """Structs that objects of other projects have, too; their own structs have the names of their classes."""
+
+
+@cache
+def name_of(struct: type[Object]) -> str:
+    """Return what the tables call the struct of a kind, in the version that is read."""
+    name = struct_of(struct.__name__, struct().api_version)
+    return struct.__name__ if not name or "/" in name else name
 
 
 @cache
@@ -148,8 +159,8 @@ def _defaults(struct: type[Struct], name: str, more: tuple[FieldLine, ...] = ())
         own = [line.text for line in lines if not line.name]
         if "milli" in own:
             amounts.append(field.name)
-        elif own and not held and own[0] not in QUANTITY_FORMS:
-            values.append((field.name, json.loads(own[0])))
+        elif own and own[0] not in (*QUANTITY_FORMS, _NO_FIELDS):
+            values.append((field.name, convert(json.loads(own[0]), field.type)))
         elif held:
             inner = _defaults(held[0], names[0], tuple(line for line in lines if line.name))
             if any(inner):
@@ -163,10 +174,17 @@ def with_defaults(value: S, name: str) -> S:
     Parameters
     ----------
     name : str
-        What Kubernetes calls the struct, for example ``core.v1.PodSpec``.
+        What the tables call the struct, for example ``core.v1.PodSpec``.
     """
     filled: S = _filled(value, _defaults(type(value), name))
     return filled
+
+
+def with_kind_defaults(obj: T) -> T:
+    """Return an object with the defaults of its kind. Kinds of other projects have those that they list:
+    nothing is filled in within the templates of the rest."""
+    name = name_of(type(obj))
+    return with_defaults(obj, name) if "." in name or name in default_lines() else obj
 
 
 def _filled(value: Any, defaults: _Defaults) -> Any:
@@ -224,6 +242,18 @@ def job_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
         has_policy = get("podFailurePolicy") is not None
         missing["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
     return missing
+
+
+def requests_of_limits(get: Callable[[str], Any]) -> dict[str, Any]:
+    """Resources of a container in a pod that are limited and not requested are requested."""
+    limits, requests = get("limits"), get("requests") or {}
+    is_complete = not limits or limits.keys() <= requests.keys()
+    return {} if is_complete else {"requests": requests | limits | requests}
+
+
+def host_port(get: Callable[[str], Any]) -> dict[str, Any]:
+    """A port of a pod in the network of the host is the host's, too."""
+    return {} if get("hostPort") else {"hostPort": get("containerPort")}
 
 
 def node_defaults(get: Callable[[str], Any]) -> dict[str, Any]:

@@ -12,9 +12,15 @@ from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
 from ..apiserver.decode import CLUSTER_SCOPED, decode_template
-from ..apiserver.struct_tables import job_defaults, node_defaults, with_defaults, with_dependent
-from ..apiserver.unknown_fields import struct_of
-from ..model.autoscaling import Budget, NodePool
+from ..apiserver.struct_tables import (
+    host_port,
+    job_defaults,
+    node_defaults,
+    requests_of_limits,
+    with_defaults,
+    with_dependent,
+    with_kind_defaults,
+)
 from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
 from ..model.node import Namespace, Node
 from ..model.pod import (
@@ -32,14 +38,6 @@ from ..model.pod import (
     TopologySpreadConstraint,
 )
 from ..model.pod_group import AnyGroup, CompositePodGroup, CompositePodGroupSpec, PodGroup, PodGroupSpec
-from ..model.policy import LimitRange, ResourceQuota
-from ..model.resource_claims import (
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
-)
-from ..model.storage import PersistentVolume, StorageClass
 from ..model.workload import (
     CloneSet,
     ControllerRevision,
@@ -60,7 +58,6 @@ from ..workloads.ownership import Names, stable_uid
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S", bound=Struct)
-R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
 
 BUILT_IN_CLASSES = {
     "system-node-critical": PriorityClass(value=2_000_001_000),
@@ -75,7 +72,10 @@ _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
 
 _REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
-_WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
+_WITH_TEMPLATE = (
+    *(Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job),
+    *(CloneSet, DeploymentConfig, Rollout),
+)
 
 PriorityClasses = Mapping[str, PriorityClass]
 
@@ -138,6 +138,8 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
         A priority class does not exist.
     """
     obj = _default_metadata(obj, names)
+    if not isinstance(obj, Pod):  # many pods share a spec
+        obj = with_kind_defaults(obj)
     fill = _DEFAULTS.get(type(obj))
     if fill is None:
         return obj
@@ -216,10 +218,9 @@ def _with(struct: S, **fields: Any) -> S:
 def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool) -> PodSpec:
     """Set the defaults of a pod spec.
 
-    Resources are rounded up to thousandths (kubernetes v1.36, SetDefaults_ResourceList). Requests default to
-    limits, host ports to container ports under ``hostNetwork``, the protocol to TCP (SetDefaults_Pod). The
-    priority is that of the priority class (admission plugin Priority). With `tolerate`, the pod tolerates
-    nodes that are not ready or unreachable for 300 s (admission plugin DefaultTolerationSeconds).
+    See `with_container_defaults` for its containers. The priority is that of the priority class (admission
+    plugin Priority). With `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s
+    (admission plugin DefaultTolerationSeconds).
 
     Parameters
     ----------
@@ -231,22 +232,37 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
     PodSpec
         `spec` itself if no default is missing; without a priority if the class does not exist.
     """
-    spec = with_defaults(spec, "core.v1.PodSpec")
-    containers, init_containers = (
-        tuple([_default_container(item, spec.host_network) for item in part])
-        for part in (spec.containers, spec.init_containers)
-    )
+    spec = with_container_defaults(spec)
     resources = spec.resources
     if resources is not None and resources.limits:
-        resources = pod_level_requests(resources, containers, init_containers)
+        resources = pod_level_requests(resources, spec.containers, spec.init_containers)
     return _with(
         spec,
         **priority_fields(spec, classes),
-        containers=containers,
-        init_containers=init_containers,
         resources=resources,
         tolerations=spec.tolerations + tuple(missing_tolerations(spec.tolerations) if tolerate else ()),
     )
+
+
+def with_container_defaults(spec: PodSpec) -> PodSpec:
+    """Return a pod spec with the defaults of the tables and those of its containers.
+
+    Resources are rounded up to thousandths (kubernetes v1.36, SetDefaults_ResourceList). Requests default to
+    limits, and host ports to container ports under ``hostNetwork`` (SetDefaults_Pod).
+    """
+    spec = with_defaults(spec, "core.v1.PodSpec")
+
+    def filled(container: Container) -> Container:
+        ports = container.ports
+        if spec.host_network:
+            ports = tuple([with_dependent(port, host_port) for port in ports])
+        resources = with_dependent(container.resources, requests_of_limits)
+        return _with(container, resources=resources, ports=ports)
+
+    containers, init_containers = (
+        tuple([filled(each) for each in part]) for part in (spec.containers, spec.init_containers)
+    )
+    return _with(spec, containers=containers, init_containers=init_containers)
 
 
 def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
@@ -310,17 +326,6 @@ def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path
     if spec.priority is None:
         name = spec.priority_class_name
         raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
-
-
-def _default_container(container: Container, host_network: bool) -> Container:
-    resources, ports = container.resources, container.ports
-    if resources.limits and not resources.limits.keys() <= resources.requests.keys():
-        # Requests first, then the limits of resources without a request.
-        requests = resources.requests | resources.limits | resources.requests
-        resources = replace(resources, requests=requests)
-    if host_network:
-        ports = tuple([replace(port, host_port=port.host_port or port.container_port) for port in ports])
-    return _with(container, resources=resources, ports=ports)
 
 
 def pod_level_requests(
@@ -446,18 +451,19 @@ def _default_template(
     return replace(template, spec=spec)
 
 
-def _default_workload(
-    obj: Deployment | ReplicaSet | StatefulSet | DaemonSet, classes: PriorityClasses
-) -> Deployment | ReplicaSet | StatefulSet | DaemonSet:
-    """Default to one replica, and to a selector of the template's labels, as before apps/v1."""
+def _default_workload(obj: Any, classes: PriorityClasses) -> Any:
+    """Set the defaults of a template, and a selector of its labels, as before apps/v1."""
+    spec = obj.spec
     # The DaemonSet controller adds tolerations of its own, and admission then finds nothing to add.
-    template = _default_template(obj.spec.template, classes, tolerate=not isinstance(obj, DaemonSet))
+    tolerate = not isinstance(obj, DaemonSet)
+    template = _default_template(spec.template or PodTemplateSpec(), classes, tolerate=tolerate)
     changes: dict[str, Any] = {"template": template}
-    if obj.spec.selector is None:
-        changes["selector"] = LabelSelector(match_labels=template.metadata.labels)
-    if not isinstance(obj, DaemonSet) and obj.spec.replicas is None:
-        changes["replicas"] = 1
-    return replace(obj, spec=replace(obj.spec, **changes))
+    if isinstance(obj, Job):
+        spec = with_dependent(spec, job_defaults)
+    elif not spec.selector:
+        labels, is_map = template.metadata.labels, isinstance(obj, ReplicationController | DeploymentConfig)
+        changes["selector"] = labels if is_map else LabelSelector(match_labels=labels)
+    return replace(obj, spec=replace(spec, **changes))
 
 
 def decoded_revision(revision: ControllerRevision) -> ControllerRevision:
@@ -492,70 +498,20 @@ def _default_revision(revision: ControllerRevision, classes: PriorityClasses) ->
 
 
 def _default_groups(obj: LeaderWorkerSet, classes: PriorityClasses) -> LeaderWorkerSet:
-    """Default to one group of one pod."""
     parts = obj.spec.leader_worker_template
     worker = _default_template(parts.worker_template, classes, tolerate=True)
     leader = parts.leader_template and _default_template(parts.leader_template, classes, tolerate=True)
-    parts = replace(parts, worker_template=worker, leader_template=leader, size=parts.size or 1)
-    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
-    return replace(obj, spec=replace(obj.spec, replicas=replicas, leader_worker_template=parts))
-
-
-def _default_replication_controller(
-    obj: ReplicationController, classes: PriorityClasses
-) -> ReplicationController:
-    template = _default_template(obj.spec.template or PodTemplateSpec(), classes, tolerate=True)
-    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
-    selector = obj.spec.selector or template.metadata.labels
-    return replace(obj, spec=replace(obj.spec, template=template, replicas=replicas, selector=selector))
-
-
-def _default_job(job: Job, classes: PriorityClasses) -> Job:
-    spec = with_dependent(job.spec, job_defaults)
-    template = _default_template(spec.template, classes, tolerate=True)
-    mode = spec.completion_mode or "NonIndexed"
-    return replace(job, spec=replace(spec, completion_mode=mode, template=template))
-
-
-def _default_as_listed(obj: T, _: PriorityClasses) -> T:
-    """Set the defaults of the table, and nothing else."""
-    return with_defaults(obj, struct_of(obj.kind, obj.api_version))
-
-
-def _default_pool(pool: NodePool, _: PriorityClasses) -> NodePool:
-    given = pool.spec.disruption
-    filled = _with(
-        given,
-        consolidate_after=given.consolidate_after or "0s",
-        consolidation_policy=given.consolidation_policy or "WhenEmptyOrUnderutilized",
-        budgets=(Budget(),) if given.budgets is None else given.budgets,
-    )
-    return pool if filled is given else replace(pool, spec=replace(pool.spec, disruption=filled))
+    parts = replace(parts, worker_template=worker, leader_template=leader)
+    return replace(obj, spec=replace(obj.spec, leader_worker_template=parts))
 
 
 _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
     Node: _default_node,
     Namespace: _default_namespace,
-    PodGroup: _default_pod_group,
-    CompositePodGroup: _default_pod_group,
-    Deployment: _default_workload,
-    ReplicaSet: _default_workload,
-    StatefulSet: _default_workload,
-    DaemonSet: _default_workload,
     ControllerRevision: _default_revision,
-    ReplicationController: _default_replication_controller,
-    Rollout: _default_workload,
-    CloneSet: _default_workload,
-    DeploymentConfig: _default_replication_controller,
     LeaderWorkerSet: _default_groups,
-    Job: _default_job,
-    NodePool: _default_pool,
-    **dict.fromkeys(
-        (
-            *(StorageClass, LimitRange, ResourceQuota, PersistentVolume),
-            *(ResourceClaim, ResourceClaimTemplate),
-        ),
-        _default_as_listed,
-    ),
+    **dict.fromkeys((PodGroup, CompositePodGroup), _default_pod_group),
+    **dict.fromkeys(_WITH_TEMPLATE, _default_workload),
 }
+"""What the tables do not say of a kind: defaults between fields, and of pods."""

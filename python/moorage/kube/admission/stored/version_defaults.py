@@ -17,7 +17,15 @@ from moorage._core.base.quantity import Quantity
 from moorage.lazy import NamedTuple
 
 from ...apiserver.decode import decode
-from ...apiserver.struct_tables import DEPENDENT, Dependent, default_lines, job_defaults, planned_parts
+from ...apiserver.struct_tables import (
+    DEPENDENT,
+    Dependent,
+    default_lines,
+    host_port,
+    job_defaults,
+    planned_parts,
+    requests_of_limits,
+)
 from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
 from ...field_errors import Json, part, parts
@@ -148,16 +156,15 @@ def _pod(pod: Json) -> None:
     spec = _held(pod, "spec")
     containers = [*parts(spec, "containers"), *parts(spec, "initContainers")]
     for container in containers:
-        resources = container.get("resources") or {}
-        if resources.get("limits"):
-            resources["requests"] = resources["limits"] | (resources.get("requests") or {})
+        resources = part(container, "resources")
+        resources |= requests_of_limits(resources.get)
         for port in parts(container, "ports") if spec.get("hostNetwork") else ():
-            port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+            port |= host_port(port.get)
     if (spec.get("resources") or {}).get("limits"):
         held = {name: spec[name] for name in ("containers", "initContainers", "resources") if name in spec}
         decoded = decode(msgspec.json.encode({"kind": "Pod", "apiVersion": "v1", "spec": held}), Pod)
-        resources = default_pod_spec(decoded.spec, {}, tolerate=False).resources
-        spec["resources"]["requests"] = dict(resources.requests) if resources is not None else {}
+        of_pod = default_pod_spec(decoded.spec, {}, tolerate=False).resources
+        spec["resources"]["requests"] = dict(of_pod.requests) if of_pod is not None else {}
 
 
 def _volume(volume: Json) -> None:

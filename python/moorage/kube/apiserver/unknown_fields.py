@@ -1,6 +1,6 @@
 """Finds kinds, versions and fields that Kubernetes does not have: in no release from v1.34 to v1.37, as
 clusters of all are read, or in the one that decides. The table is field_names.json; those of Karpenter's
-kinds are in its schemas, those of Kueue's in kueue_fields.json.
+kinds are in its schemas, those of kinds of other projects in kueue_fields.json and workload_fields.json.
 """
 
 from __future__ import annotations
@@ -116,19 +116,26 @@ class _Fields(msgspec.Struct):
     structs: dict[str, dict[str, str]]
 
 
+_OF_PROJECTS = {
+    KUEUE: "kueue_fields.json",
+    **dict.fromkeys(("argoproj.io", "apps.kruise.io", "leaderworkerset.x-k8s.io"), "workload_fields.json"),
+}
+"""The files of the structs of kinds of other projects that people write, by API group."""
+
+
 @cache
-def _kueue() -> dict[str, dict[str, str]]:
-    """The structs of Kueue's kinds that people write; those of the kinds have the names of these."""
-    text = pathlib.Path(__file__).with_name("kueue_fields.json").read_bytes()
+def _of_project(group: str) -> dict[str, dict[str, str]]:
+    """The structs of the kinds of a group; those of the kinds have the names of these."""
+    if group not in _OF_PROJECTS:
+        return {}
+    text = pathlib.Path(__file__).with_name(_OF_PROJECTS[group]).read_bytes()
     return msgspec.json.decode(text, type=_Fields).structs
 
 
 def checked_struct(kind: str, api_version: str) -> str:
     """Return the name of the struct of a kind; "" for one whose fields are not known."""
-    if api_version.startswith(f"{KUEUE}/"):
-        name = f"{api_version}/{kind}"
-        return name if name in _kueue() else ""
-    return struct_of(kind, api_version)
+    name = f"{api_version}/{kind}"
+    return name if name in _of_project(api_version.partition("/")[0]) else struct_of(kind, api_version)
 
 
 @cache
@@ -160,7 +167,7 @@ def fields_of(struct: str) -> dict[str, str]:
     dict of str to str
         The name is followed by ``[]`` for a list and ``{}`` for a map of structs; "" for other fields.
     """
-    known = _table().structs.get(struct) or _kueue().get(struct)
+    known = _table().structs.get(struct) or _of_project(struct.partition("/")[0]).get(struct)
     if known is None:
         from .custom_schemas import struct_fields  # few clusters have Karpenter
 

@@ -177,9 +177,9 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
         notes.append(RoutineNote(f"{nodes_text} no NodeClaim; each is taken to have one."))
     if bare or unready:
-        of_nodes = number_of(len(unready), "node", "nodes")
-        of_claims = number_of(len(bare), "NodeClaim", "NodeClaims")
-        notes.append(RoutineNote(f"Taken to be ready, as they have no conditions: {of_nodes}, {of_claims}."))
+        counted = (number_of(len(unready), "node", "nodes"), number_of(len(bare), "NodeClaim", "NodeClaims"))
+        taken = ", ".join(text for text in counted if not text.startswith("0 "))
+        notes.append(RoutineNote(f"Taken to be ready, as they have no conditions: {taken}."))
     return notes
 
 

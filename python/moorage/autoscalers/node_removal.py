@@ -43,6 +43,7 @@ from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.flags import Memory
 from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
+from .consolidation_rounds import ConsolidationRounds
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, ScaleDown
 from .hourly_cost import HourlyCost
@@ -59,8 +60,6 @@ from .karpenter.existing_nodes import StateNode
 from .karpenter.node_repair import UNHEALTHY, repair_of
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
-from .node_prices import stored_prices
-from .pool_scaler import PoolScaler
 from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, chosen_text, saved_text, versions, with_version
 from .scaling_rounds import left_pods
@@ -199,9 +198,8 @@ def removal_verdict(
     """
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        karpenter = PoolScaler(scheduler, autoscaling)
-        karpenter.now = None if at is None else parse_moment(at, "at")
-        view = karpenter.question([*left_pods(scheduler, scheduler.run())]).view()
+        rounds = ConsolidationRounds(scheduler, autoscaling, None if at is None else parse_moment(at, "at"))
+        view = rounds.view()
     state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
@@ -212,7 +210,7 @@ def removal_verdict(
     done = _command(view, state.name)
     if done is not None:
         reason, command = done
-        saved, least = stored_prices(autoscaling.types, scheduler.client).saved(command).shown
+        saved, least = rounds.prices.saved(command).shown
         launched = [each for claim in command.new_claims() if (each := claim.launched) is not None]
         notes += tuple(map(as_sentence, filter(None, [chosen_text(launched)])))
         pools = {each.pool.name: each.pool for each in command.candidates}.values()

@@ -347,7 +347,7 @@ Rule = Callable[[Any], None]
 _NOTHING = object()
 
 
-def validate(obj: Object) -> None:
+def validate(obj: Object, before: Object | None = None) -> None:
     """Check one object, before or after `defaults`.
 
     Checked are the fields that scheduling reads: names, labels, quantities, ranges, enumerations, selectors.
@@ -357,6 +357,8 @@ def validate(obj: Object) -> None:
     ----------
     obj : Object
         An object of any kind.
+    before : Object, optional
+        What the server has, for Karpenter's rules about changes.
 
     Raises
     ------
@@ -376,7 +378,7 @@ def validate(obj: Object) -> None:
     if f"{obj.api_version}/{obj.kind}" in KARPENTER:
         from ..apiserver.custom_schemas import check_custom  # few clusters have Karpenter
 
-        check_custom(obj)
+        check_custom(obj, before)
     else:
         check_as_kueue(obj)
 

@@ -21,7 +21,6 @@ from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from ..releases import FeatureGates
 from .refusals import Origin, label
-from .unknown_fields import KARPENTER
 
 T = TypeVar("T", bound=Object)
 
@@ -218,11 +217,7 @@ class Overlay:
             self._requeued.append(label(new.kind, new.namespace, new.name, self._origins[at]))
         if stored is not None:
             self._values[first] = after
-        validate(changed)
-        if f"{changed.api_version}/{changed.kind}" in KARPENTER:
-            from .custom_schemas import check_custom  # few clusters have Karpenter
-
-            check_custom(changed, old)
+        validate(changed, old)  # what a server judges is told: this is about other kinds, and absent fields
         return changed
 
     @cached_property

@@ -647,7 +647,13 @@ class VolumeOperations:
             self.times.begin(claim.key, driver, "provision")
             with self.times.counting_failures(claim.key):
                 if plugin is None:
-                    self._request_volume(claim, provisioner, driver)
+                    marks = {MIGRATED_TO: driver} if driver != provisioner else {}
+                    marked = self._with_provisioner(claim, driver, marks)
+                    message = (
+                        "waiting for a volume to be created, either by external provisioner "
+                        f'"{driver}" or manually created by system administrator'
+                    )
+                    self._writer.event(marked, "ExternalProvisioning", message)
                 else:
                     yield from self._provision(claim, plugin, storage_class)
 
@@ -663,16 +669,6 @@ class VolumeOperations:
             if provisioner.startswith(IN_TREE):
                 raise
             return None
-
-    def _request_volume(self, claim: PersistentVolumeClaim, provisioner: str, driver: str) -> None:
-        """Annotate a claim with its external provisioner."""
-        marks = {MIGRATED_TO: driver} if driver != provisioner else {}
-        claim = self._with_provisioner(claim, driver, marks)
-        message = (
-            "waiting for a volume to be created, either by external provisioner "
-            f'"{driver}" or manually created by system administrator'
-        )
-        self._writer.event(claim, "ExternalProvisioning", message)
 
     def _with_provisioner(
         self, claim: PersistentVolumeClaim, name: str, marks: dict[str, str]

@@ -297,7 +297,9 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        _close_all_but(control.fileno())
+        own_end = control.fileno()  # all others are closed
+        os.closerange(3, own_end)
+        os.closerange(max(3, own_end + 1), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         code = Path(__file__).resolve().parents[2]
         modules = {os.path.abspath(path) for path in sys.path} - {os.getcwd()}
         own = [sys.prefix, sys.base_prefix, *sorted(modules), *map(str, (code, *files))]
@@ -337,11 +339,6 @@ def _tell_end(handle: int, child: int, channel: socket.socket) -> None:
     os.close(handle)
     with channel, suppress(BrokenPipeError):
         channel.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
-
-
-def _close_all_but(handle: int) -> None:
-    os.closerange(3, handle)
-    os.closerange(max(3, handle + 1), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def place_of(error: BaseException) -> str:

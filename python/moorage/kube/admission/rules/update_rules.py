@@ -171,17 +171,15 @@ def _in_queue(old: Json, new: Json) -> Iterator[Fault]:
     """What Kueue refuses of a job in one of its queues (v0.17, pkg/controller/jobframework and its jobs)."""
     is_running = [not _is_suspended(each) for each in (old, new)]
     before, after = (part(part(each, "metadata"), "labels") for each in (old, new))
-    queue, priority, longest = QUEUE, f"{KUEUE}/priority-class", f"{KUEUE}/max-exec-time-seconds"
-    for label, stays in ((queue, is_running[1]), (longest, any(is_running))):
+    for label, stays in ((QUEUE, is_running[1]), (f"{KUEUE}/max-exec-time-seconds", any(is_running))):
         if stays:
             yield from _same(before.get(label, ""), after.get(label, ""), f"metadata.labels[{label}]")
-    class_before, class_after = before.get(priority, ""), after.get(priority, "")
-    if is_running[1] and class_after and not class_before:
-        why = "WorkloadPriorityClass cannot be added to a non-suspended workload"
-        yield Fault(f"metadata.labels[{priority}]", invalid(class_after, why))
-    if class_before and not class_after:
-        why = "WorkloadPriorityClass cannot be removed from a workload"
-        yield Fault(f"metadata.labels[{priority}]", invalid("", why))
+    priority = f"{KUEUE}/priority-class"
+    had, has = before.get(priority, ""), after.get(priority, "")
+    if (had and not has) or (is_running[1] and has and not had):
+        what = "added to a non-suspended workload" if has else "removed from a workload"
+        text = invalid(has, f"WorkloadPriorityClass cannot be {what}")
+        yield Fault(f"metadata.labels[{priority}]", text)
     is_partial = MIN_PARALLELISM in part(part(old, "metadata"), "annotations")
     if is_partial and is_running[0] and _parallelism(old) != _parallelism(new):
         why = "cannot change when partial admission is enabled and the job is not suspended"
@@ -202,14 +200,14 @@ def is_admitted_anew(old: Json, new: Json) -> bool:
     old, new : dict
         Of any kind.
     """
-    if QUEUE not in part(part(old, "metadata"), "labels") or _is_suspended(old) or _is_suspended(new):
+    is_queued = _in_queue in _RULES.get(str(new.get("kind")), ())
+    if QUEUE not in part(part(old, "metadata"), "labels") or not is_queued:
         return False
     if new.get("kind") == "Job":
-        return bool(_parallelism(old) != _parallelism(new))
-    if _in_queue not in _RULES.get(str(new.get("kind")), ()):
-        return False
-    specs = [_without(part(each, "spec"), "runPolicy", "suspend") for each in (old, new)]
-    return bool(_bare(specs[0]) != _bare(specs[1]))
+        pods: list[Any] = [_parallelism(each) for each in (old, new)]
+    else:
+        pods = [_bare(_without(part(each, "spec"), "runPolicy", "suspend")) for each in (old, new)]
+    return pods[0] != pods[1] and not any(map(_is_suspended, (old, new)))
 
 
 def _parallelism(job: Json) -> Any:

@@ -167,6 +167,7 @@ def test_new_limits_of_a_namespace_count_for_what_waits() -> None:
     limits = {"limits": [{"type": "Container", "max": {"cpu": "8"}}]}
     meta = {"name": "l", "namespace": "d"}
     waits.apply(decode_object({"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": limits}))
+    waits.apply(decode_object(queue(quota(nominalQuota=5))))  # or it would not be tried again
     assert waits.cycle().waiting == {
         "d/w": "resources didn't satisfy LimitRange constraints: spec.podSets[0].template.spec."
         'containers[0]: Invalid value: ["cpu"]: requests must not be above the limitRange max'

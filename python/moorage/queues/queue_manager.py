@@ -14,6 +14,7 @@ from moorage.grouped import grouped
 from moorage.kube.model.kueue import DRAIN, RUN, ClusterQueue, Cohort, LocalQueue, Workload
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace
+from moorage.kube.model.node import Node as ClusterNode
 from moorage.kube.model.policy import LimitRange, RuntimeClass
 
 from .pending import PendingQueue
@@ -283,9 +284,9 @@ class Kueue:
             self.workloads[obj.key].arrival = arrival
             return
         before = self._objects.get((obj.kind, obj.key))
-        trees = self._tree_of(before)
+        trees, closed = self._tree_of(before), self._closed(obj)
         self._objects[obj.kind, obj.key] = obj
-        self._changed(before, obj, trees)
+        self._changed(before, obj, trees, closed)
 
     def place(self, objects: Mapping[tuple[str, str], Object | None]) -> None:
         """Follow nodes and pods, by kind and key, which topologies count; None for those that are gone."""
@@ -310,9 +311,9 @@ class Kueue:
             return
         before = self._objects.get((kind, key))
         if before is not None:
-            trees = self._tree_of(before)
+            trees, closed = self._tree_of(before), self._closed(before)
             del self._objects[kind, key]
-            self._changed(before, None, trees)
+            self._changed(before, None, trees, closed)
 
     def _tree_of(self, obj: Object | None) -> list[Queue]:
         """Return the queues whose quotas follow from a queue or cohort."""
@@ -323,7 +324,18 @@ class Kueue:
             node = self.snapshot.cohorts.get(obj.name)
         return [] if node is None else self.snapshot.trees.get(node.root(), [])  # a cohort may have no queue
 
-    def _changed(self, before: Object | None, after: Object | None, trees: list[Queue]) -> None:
+    def _closed(self, obj: Object) -> set[str]:
+        """Return the queues that admit nothing or, of a namespace, nothing from there."""
+        namespace = obj.name if isinstance(obj, Namespace) else None
+        return {
+            name
+            for name, queue in self.snapshot.queues.items()
+            if queue.inactive or (namespace is not None and not self.matches(queue, namespace))
+        }
+
+    def _changed(
+        self, before: Object | None, after: Object | None, trees: list[Queue], closed: set[str]
+    ) -> None:
         """Follow a change of an object other than a workload."""
         self._read()
         trees = [*trees, *self._tree_of(after)]
@@ -335,15 +347,20 @@ class Kueue:
         new_queue = after.name if isinstance(after, ClusterQueue) and before is None else None
         if isinstance(obj, (ClusterQueue, Cohort)):
             self._retried |= dict.fromkeys(queue.name for queue in trees)
-        elif not isinstance(obj, LocalQueue):
+        elif isinstance(obj, ClusterNode):
             self._retried |= dict.fromkeys(self._pending)
+        elif obj is not None:
+            self._retried |= dict.fromkeys(closed - self._closed(obj))
+        led = isinstance(obj, LocalQueue) and _leads_to(before) != _leads_to(after)
         for workload in self.workloads.values():
             if isinstance(obj, (LimitRange, RuntimeClass)) and workload.is_queued:
+                specs = workload.specs
                 workload.adjust(self._policies)
+                workload.revision += workload.specs != specs
                 self._enter(workload)
             local = self._local.get(workload.queue)
             is_found = local is not None and local.spec.cluster_queue == new_queue
-            if is_found or (isinstance(obj, LocalQueue) and workload.queue == (obj.namespace, obj.name)):
+            if is_found or (led and obj is not None and workload.queue == (obj.namespace, obj.name)):
                 for queue in self._pending.values():
                     queue.delete(workload.key)
                 self._enter(workload)
@@ -840,6 +857,11 @@ def _checks_of(workload: QueuedWorkload, queue: Queue) -> set[str]:
         return set(queue.checks)
     own = {flavor for pods in workload.holds or () for flavor in pods.flavors.values()}
     return {name for name, flavors in queue.checks.items() if not flavors.isdisjoint(own)}
+
+
+def _leads_to(obj: Object | None) -> str:
+    """Return where a LocalQueue brings workloads; "" while it is stopped."""
+    return obj.spec.cluster_queue if isinstance(obj, LocalQueue) and obj.spec.stop_policy == RUN else ""
 
 
 def _quotas(obj: Object | None) -> object:

@@ -10,7 +10,7 @@ from tests.make import make
 from tests.objects.make import CONTAINERS, node, pod, workload
 
 from moorage.errors import InputError
-from moorage.kube import Quantity, Toleration, decode_object, defaults
+from moorage.kube import Quantity, Toleration, decode_object, defaults, object_to_dict
 
 
 def fill(obj: Any, *others: Any) -> Any:
@@ -294,6 +294,21 @@ def test_a_struct_has_the_defaults_of_its_manifest(kind: str, spec: dict[str, An
     whole = decode_object(with_version_defaults(value, short, version))
     assert fill(decode_object(value)).spec == fill(whole).spec
     assert fill(decode_object(value)).spec != decode_object(value).spec
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_defaults_of_a_struct_hide_none_of_its_manifest(kind: str) -> None:
+    value = object_to_dict(workload(kind, "w"))
+    filled = object_to_dict(fill(decode_object(value)))
+    strategies = [
+        {
+            name: item
+            for name, item in with_version_defaults(each, kind, "apps/v1")["spec"].items()
+            if "trategy" in name
+        }
+        for each in (value, filled)
+    ]
+    assert strategies[0] == strategies[1]
 
 
 def test_a_storage_class_has_the_defaults_of_its_manifest() -> None:

@@ -203,6 +203,7 @@ def _stateful_set(stateful_set: Json) -> None:
     kind = strategy.get("type")
     if not kind or (kind == "RollingUpdate" and strategy.get("rollingUpdate") is not None):
         _set(strategy, ("rollingUpdate", "partition"), b"0", False)
+    strategy["type"] = kind or "RollingUpdate"  # one that is given has no partition by default
     for claim in parts(spec, "volumeClaimTemplates"):
         claim.update(kind="PersistentVolumeClaim", apiVersion="v1")
 

@@ -352,7 +352,14 @@ def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
     with located(path="flags"):
         read_flags(spec.flags, OTHER_FLAGS)
     down = spec.scale_down
-    return replace(spec, node_groups=groups, scale_down=None if down is None else _scale_down(down))
+    if down is not None:
+        with located(path="scaleDown"):
+            if not 0 <= down.utilization_threshold <= 1:
+                raise InputError("must be from 0 to 1", path="utilizationThreshold")
+            if down.max_scale_down_parallelism < 1 or down.max_drain_parallelism < 0:
+                raise InputError("must be at least 1", path="maxScaleDownParallelism")
+            down = in_seconds(down)
+    return replace(spec, node_groups=groups, scale_down=down)
 
 
 def flags_of(spec: GroupSettings) -> Flags:
@@ -477,12 +484,3 @@ def _check_expanders(spec: GroupSettings) -> None:
                 raise InputError(str(error)) from None
     if min(spec.pod_prices.cpu, spec.pod_prices.memory) <= 0:
         raise InputError("must be more than 0", path="podPrices")
-
-
-def _scale_down(down: ScaleDown) -> ScaleDown:
-    with located(path="scaleDown"):
-        if not 0 <= down.utilization_threshold <= 1:
-            raise InputError("must be from 0 to 1", path="utilizationThreshold")
-        if down.max_scale_down_parallelism < 1 or down.max_drain_parallelism < 0:
-            raise InputError("must be at least 1", path="maxScaleDownParallelism")
-        return in_seconds(down)

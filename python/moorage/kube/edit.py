@@ -67,7 +67,9 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
         try:
             edited = _set(edited, type(edited), _steps(path), value)
         except InputError as error:
-            located = InputError(error.message + _in_brackets(path), obj=error.obj, path=error.path)
+            key = _KEY_OF_MAP.search(path)  # with dots or slashes, outside brackets
+            text = error.message + (f"; write {key[1]}[{key[2]}]" if key else "")
+            located = InputError(text, obj=error.obj, path=error.path)
             raise located.located(obj=_label(obj), path=shorten(path, 120)) from None
     if isinstance(edited, Object):
         validate(edited)
@@ -92,12 +94,6 @@ def _steps(path: str) -> tuple[str | int, ...]:
         steps.append(int(index) if index else name or quoted or key)
         at = match.end()
     return tuple(steps)
-
-
-def _in_brackets(path: str) -> str:
-    """How an error goes on about a path that has a key of a map with dots or slashes outside brackets."""
-    match = _KEY_OF_MAP.search(path)
-    return f"; write {match[1]}[{match[2]}]" if match else ""
 
 
 def _set(value: Any, type_: Any, steps: tuple[str | int, ...], new: Any) -> Any:

@@ -10,7 +10,7 @@ from moorage.lazy import NamedTuple
 
 from ..model.meta import Condition, Object, ObjectMeta, whole_number
 from ..model.pod import Pod
-from ..model.workload import MAX_PODS, CronJob, Job, PodFailurePolicyOnExitCodes, PodFailurePolicyRule
+from ..model.workload import MAX_PODS, CronJob, Job, PodFailurePolicyRule
 from .ownership import FINISHED, controller_reference, is_active
 
 # ---- failure policy ----------------------------------------------------------------------------------------
@@ -50,11 +50,13 @@ def failure_of(job: Job, pod: Pod) -> PodFailure:
 def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
     """Return what of a pod matches a rule; "" for nothing."""
     status = pod.status
-    if rule.on_exit_codes is not None:
+    codes = rule.on_exit_codes
+    if codes is not None:
         for container in (*status.container_statuses, *status.init_container_statuses):
             terminated = container.state.terminated if container.state is not None else None
             code = 0 if terminated is None else terminated.exit_code
-            if _has_code(rule.on_exit_codes, container.name, code):
+            is_named = codes.container_name in (None, container.name)
+            if code and is_named and (code in codes.values) == (codes.operator == "In"):
                 return f"Container {container.name} for pod {pod.key} failed with exit code {code}"
         return ""
     wanted = {(condition.type, condition.status) for condition in rule.on_pod_conditions}
@@ -62,13 +64,6 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
         condition.type for condition in status.conditions if (condition.type, condition.status) in wanted
     ]
     return f"Pod {pod.key} has condition {types[0]}" if types else ""
-
-
-def _has_code(wanted: PodFailurePolicyOnExitCodes, container: str, code: int) -> bool:
-    """Whether a container has ended as a rule asks."""
-    if not code or wanted.container_name not in (None, container):
-        return False
-    return (code in wanted.values) == (wanted.operator == "In")
 
 
 def restarts(pods: Iterable[Pod]) -> int:

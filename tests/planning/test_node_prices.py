@@ -49,7 +49,7 @@ def test_the_cheapest_plan_is_beside_the_one_with_fewest_nodes(
     document = found.to_dict()
     assert document["pricePerHour"] == pytest.approx(7 * big)
     assert document["cheapestPerHour"] == pytest.approx(price)
-    told = "no cheaper way was found" if cheapest == [7, 0] else "cheapest found: 14 nodes, 5.6 $/h"
+    told = "no cheaper way was found" if cheapest == [7, 0] else "cheapest found: 14 nodes, 5.60 $/h"
     assert found.headline().endswith(told)
 
 

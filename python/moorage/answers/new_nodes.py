@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
-from moorage.autoscalers.hourly_cost import rounded
+from moorage.autoscalers.hourly_cost import rounded, sum_text
 from moorage.cluster import ChangingScheduler
 from moorage.cluster.lacking_pods import awaited_pods, rollouts
 from moorage.controllers.api_server import admission_of
@@ -178,11 +178,12 @@ class NodesNeeded(Tabular):
         if self.cheapest is None:
             return ""
         price, least = self.price(self.counts), self.price(self.cheapest)
-        here = "" if price is None or self.unplaced or self.in_words else f", {price:.4g} $/h"
+        here = "" if price is None or self.unplaced or self.in_words else f", {sum_text(price)} $/h"
         nodes = number_of(sum(self.cheapest.values()), "node", "nodes")
         if self.cheapest == self.counts:
             return f"{here}, and no cheaper way was found"
-        return f"{here}; cheapest found: {nodes}, {least:.4g} $/h"
+        assert least is not None  # it is of templates with prices
+        return f"{here}; cheapest found: {nodes}, {sum_text(least)} $/h"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each template.
@@ -250,7 +251,7 @@ def nodes_needed(
 
 def shown_price(price: float) -> float:
     """Return a price per hour in the digits that plans show; of two that are equal so, none is cheaper."""
-    return float(f"{price:.4g}")
+    return float(sum_text(price))
 
 
 def cheapest_way(

@@ -10,6 +10,7 @@ from msgspec import field
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.consolidation_rounds import consolidate
+from moorage.autoscalers.hourly_cost import sum_text
 from moorage.autoscalers.providers.prices import NodesPrice
 from moorage.document import Count, Document
 from moorage.errors import number_of
@@ -58,7 +59,7 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
         if fewer:
             changes.append(f"{number_of(abs(fewer), 'node', 'nodes')} {'fewer' if fewer > 0 else 'more'}")
         if not (self.before.unknown or self.after.unknown) and abs(price) >= 0.005:
-            changes.append(f"{abs(price):.2f} $/h {'less' if price > 0 else 'more'}")
+            changes.append(f"{sum_text(abs(price))} $/h {'less' if price > 0 else 'more'}")
         return f"with the other requests {pods}; {nodes}: {', '.join(changes) or 'nothing saved'}"
 
 

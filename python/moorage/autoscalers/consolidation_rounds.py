@@ -26,7 +26,7 @@ from moorage.notes import as_sentence
 from moorage.table import Table, Tabular
 
 from .autoscaler_protocol import AutoscalerSettings
-from .hourly_cost import HourlyCost
+from .hourly_cost import HourlyCost, sum_text
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidate_after, outside_windows, young_nodes
@@ -252,7 +252,7 @@ class Consolidation(Tabular):
 
     def _remarks(self) -> Iterator[str]:
         if self.least is not None:
-            yield f"no packing of these pods costs less than {self.least:.2f} $/h ({LEFT_OUT})"
+            yield f"no packing of these pods costs less than {sum_text(self.least)} $/h ({LEFT_OUT})"
         new = chain.from_iterable((*step.replacements, *step.extra) for step in self.steps)
         yield from filter(None, [chosen_text(new)])
         if self.ignoring:
@@ -278,7 +278,8 @@ class Consolidation(Tabular):
             waits = sum(draw.waiting > 0 for draw in self.draws)
             of = f"of {len(self.draws)} draws"
             bound = "at most " * any(draw.after.least is not UNSET for draw in self.draws)
-            yield f"{of}: {bound}{min(prices):.2f} to {max(prices):.2f} $/h after; in {waits} a pod waits"
+            prices_text = f"{bound}{sum_text(min(prices))} to {sum_text(max(prices))} $/h after"
+            yield f"{of}: {prices_text}; in {waits} a pod waits"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each command: why, what goes, what comes, savings, pods moved and waiting."""

@@ -34,7 +34,7 @@ from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
 from .node_class_changes import requested_labels
-from .scale_up_answer import price_text
+from .scale_up_answer import more_text
 from .trial import Trial
 
 
@@ -77,7 +77,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         if not up.growths:
             return {}
         node = up.templates[self._group.name].node
-        return {"node": f"a node more, {price_text(self._scaler.price(self._group, node))}"}
+        return {"node": f"a node more, {more_text(self._scaler.price(self._group, node))}"}
 
     def reason(self) -> str:
         """Why the group gets no node; "" if it gets one when the pod is alone."""

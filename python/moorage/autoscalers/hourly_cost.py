@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import UNSET, UnsetType
 
@@ -15,6 +15,16 @@ UNKNOWN = float("inf")
 def rounded(price: float) -> float:
     """Return a price as documents have it: without the digits in which sums of floats are off."""
     return float(f"{price:.12g}")
+
+
+def price_text(price: float) -> str:
+    """Return the price of a node or a type as texts and tables have it."""
+    return f"{price:.4g}"
+
+
+def sum_text(price: float) -> str:
+    """Return the price of several nodes, or a share of one, as texts and tables have it."""
+    return f"{price:.2g}" if 0 < price < 0.1 else f"{price:.2f}"
 
 
 class HourlyCost(NamedTuple):
@@ -56,9 +66,17 @@ class HourlyCost(NamedTuple):
         most, least = rounded(self.most), rounded(self.least)
         return most, least if least < most else None
 
-    def text(self, form: str = ".2f", unit: str = " $/h") -> str:
-        """Return the price, its range, or its bound, in a form of numbers."""
-        zero, least, most = (f"{amount:{form}}" for amount in (0.0, *self))
+    def text(self, form: Callable[[float], str] | None = None, unit: str = " $/h") -> str:
+        """Return the price, its range, or its bound.
+
+        Parameters
+        ----------
+        form : callable, optional
+            Returns the text of an amount; by default as of a sum.
+        unit : str
+            Follows the amounts.
+        """
+        zero, least, most = map(form or sum_text, (0.0, *self))
         if least == most:
             return f"{most}{unit}"
         is_bound = self.least <= 0 or least == zero

@@ -18,7 +18,7 @@ from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags
-from .hourly_cost import HourlyCost
+from .hourly_cost import HourlyCost, price_text
 from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
 from .karpenter.new_nodes_result import LaunchChoice, Launched
 
@@ -251,7 +251,7 @@ class ScaleUp(Tabular):
         """Yield what the engines disagree about: pods that did not get the nodes made for them."""
         for late_pod in self.late[:1]:
             pods = number_of(len(self.late), "pod needs", "pods need")
-            price = price_text(*[node.cost for node in self._late_nodes])
+            price = more_text(*[node.cost for node in self._late_nodes])
             rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
             yield (
                 f"{pods} {rounds}, {price} of it: {late_pod.by} had a node for "
@@ -261,7 +261,7 @@ class ScaleUp(Tabular):
         planned = next((waiting for waiting in self.waiting if not waiting.refusals), None)
         if unused and planned is not None:
             nodes = number_of(len(unused), "new node takes", "new nodes take")
-            price = price_text(*[node.cost for node in unused])
+            price = more_text(*[node.cost for node in unused])
             yield (
                 f"{nodes} no pod that waits, {price}: {unused[0].by} counts on it "
                 f"for {planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
@@ -320,21 +320,21 @@ def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:
 def nodes_price(nodes: Sequence[NewNode | Launched]) -> str:
     """Return the price of nodes per hour, and among what the provider chooses, if it does."""
     chosen = chosen_text(nodes)
-    return price_text(*[node.cost for node in nodes]) + (f" ({chosen})" if chosen else "")
+    return more_text(*[node.cost for node in nodes]) + (f" ({chosen})" if chosen else "")
 
 
-def price_text(*prices: HourlyCost) -> str:
-    """Return a sum of prices per hour with two digits that count; it says so if that is only a bound."""
+def more_text(*prices: HourlyCost) -> str:
+    """Return a sum of prices per hour; it says so if that is only a bound."""
     total = HourlyCost.total(prices)
     if not total.is_known:
         return "at unknown prices"
     unknown = "spot price unknown, " * any(price.least == 0 < price.most for price in prices)
-    return f"{unknown}{total.text('.2g' if 0 < total.most < 0.1 else '.2f')} more"
+    return f"{unknown}{total.text()} more"
 
 
 def saved_text(saved: HourlyCost, unit: str = "") -> str:
     """Return what is saved per hour; "" if that is not known."""
-    return saved.text(".4g", unit) if saved.is_known else ""
+    return saved.text(price_text, unit) if saved.is_known else ""
 
 
 def chosen_text(nodes: Iterable[NewNode | Launched]) -> str:

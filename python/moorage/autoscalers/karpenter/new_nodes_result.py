@@ -17,7 +17,7 @@ from moorage.kube.model.node import HOSTNAME
 from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
-from ..hourly_cost import UNKNOWN, HourlyCost, rounded
+from ..hourly_cost import UNKNOWN, HourlyCost, price_text, rounded
 from ..providers.instance_type import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -227,7 +227,7 @@ class Provisioning(Tabular):
         placed = sum(len(claim.pods) for claim in self.claims)
         there = sum(map(len, self.existing.values()))
         cost = HourlyCost.total(claim.cost for claim in self.claims)
-        price = cost.text(".4g") if cost.is_known else "at unknown prices"
+        price = cost.text(price_text) if cost.is_known else "at unknown prices"
         return (
             f"Karpenter {self.karpenter_version}: {len(self.claims)} new nodes for {placed} pods, "
             f"{price}; {there} pods fit existing nodes, "

@@ -24,6 +24,7 @@ from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
+from ..hourly_cost import sum_text
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
 from . import azure, gcp
 from .aws.ec2_answers import NO_ANSWERS, catalogue
@@ -221,7 +222,7 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
         count = number_of(len(nodes), "node", "nodes")
         smaller.sort(key=lambda text: text.startswith(_VARYING))
         head = f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)})"
-        lost = f", {unused * sum(prices):.2g} $/h" if prices and unused else ""
+        lost = f", {sum_text(unused * sum(prices))} $/h" if prices and unused else ""
         if smaller[0].startswith(_VARYING):
             yield RoutineNote(f"{head}: room of {count} is paid for and not used{lost}")
         else:

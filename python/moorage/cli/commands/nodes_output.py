@@ -15,7 +15,7 @@ from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable, table_lines
-from moorage.autoscalers.hourly_cost import HourlyCost
+from moorage.autoscalers.hourly_cost import HourlyCost, price_text, sum_text
 from moorage.cluster.amounts import readable, unit
 from moorage.document import Document
 from moorage.errors import number_of
@@ -85,7 +85,7 @@ def node_lines(room: Room) -> list[str]:
     ]
     zone = f" in {room.zone}" if room.type else f"zone {room.zone}"
     about += [f"{room.type}{zone if room.zone else ''}"]
-    about += [f"{_price(room, '.3f')} $/h" if room.price is not UNSET else ""]
+    about += [f"{_price(room, price_text)} $/h" if room.price is not UNSET else ""]
     lines = [f"{pods} {', '.join(most)} and {last}", ", ".join(filter(None, about))]
     return [*filter(None, lines), *([f"taints: {', '.join(room.taints)}"] if room.taints else [])]
 
@@ -183,7 +183,7 @@ def _total_price(rows: Iterable[Row]) -> HourlyCost:
     return HourlyCost.total(HourlyCost.of(row.least, row.price) for row in rows if row.price is not UNSET)
 
 
-def _price(row: Row, form: str) -> str:
+def _price(row: Row, form: Callable[[float], str]) -> str:
     if row.price is UNSET:
         return ""
     return HourlyCost.of(row.least, row.price).text(form, "").replace("at most ", "\u2264")
@@ -295,7 +295,7 @@ _OF_USES: dict[str, Callable[[Any, bool], tuple[Document, str, PrintedTable]]] =
 def _amounts(uses: Sequence[NamespaceUse | WorkloadUse], is_raw: bool) -> Iterator[Column]:
     """Yield the columns of amounts; as they are, in millicores and bytes, for a CSV file."""
     amount = _amount if is_raw else _readable_amount
-    yield "PRICE", lambda use: _price(use, "g" if is_raw else ".3f")
+    yield "PRICE", lambda use: _price(use, "{:g}".format if is_raw else sum_text)
     for name in FIRST:
         in_unit = f" {unit(name)}" if is_raw else ""
         yield f"{name} requests{in_unit}".upper(), amount("requests", name, "0")
@@ -404,7 +404,7 @@ def _table(rooms: Sequence[Room], by: str, much: int) -> PrintedTable:
     if is_wide:
         fields = [name for name in ("status", "version") if any(getattr(room, name) for room in rooms)]
         columns += [("ZONE", attrgetter("zone")), *((name.upper(), attrgetter(name)) for name in fields)]
-    columns += [("$/H", lambda room: _price(room, ".3f"))] * (much >= _PRICED)
+    columns += [("$/H", lambda room: _price(room, sum_text if by else price_text))] * (much >= _PRICED)
     columns += [("PODS", lambda room: f"{room.requested[PODS]}/{room.allocatable[PODS]}")]
     for name in _resources(rooms):
         if name != PODS and (is_wide or name in FIRST):

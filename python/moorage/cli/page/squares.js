@@ -253,5 +253,6 @@ function square(name) {
 export function priceText(nodes) {
   const sum = (kind) => nodes.reduce((total, node) => total + (node[kind] ?? 0), 0), price = sum("price");
   const bound = nodes.some((node) => node.least !== undefined) ? "at most " : ""; // a spot price is not known
-  return price ? `${bound}$${price.toFixed(2)} an hour, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
+  const digits = price < 0.1 ? Number(price.toPrecision(2)) : price.toFixed(2); // as commands have sums
+  return price ? `${bound}${digits} $/h, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
 }

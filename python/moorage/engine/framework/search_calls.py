@@ -83,10 +83,6 @@ class SearchCalls:
         self._rejected_with_nominated.clear()
         self._scoring = False
 
-    @property
-    def _pod(self) -> Pod:
-        return self.framework.pod
-
     def forget_failures(self) -> None:
         """Have plugins asked again about the rows for which they failed."""
         for cached in self._caches.values():
@@ -135,7 +131,7 @@ class SearchCalls:
         node_info = self.framework.nodes(np.array([row], dtype=np.int32)).node_info(0)
         for pod in pods:
             change = self.framework.run_pre_filter_extension_add_pod
-            failed = change(self._state, self._pod, pod, node_info)
+            failed = change(self._state, self.framework.pod, pod, node_info)
             if failed is not None:
                 raise StatusError(failed)
 
@@ -230,7 +226,7 @@ class SearchCalls:
             number = np.uint64(numbers.setdefault(status, len(numbers)))
             verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
 
-        profile = self.framework.profile_for(self._state, self._pod)
+        profile = self.framework.profile_for(self._state, self.framework.pod)
         for place, plugin in enumerate(profile.filters, 1):
             its = np.flatnonzero(places == place) if profile.calls(plugin) else NO_INDICES
             cached = self._caches.get(plugin.name) if len(its) else None
@@ -274,7 +270,8 @@ class SearchCalls:
         new = rows if numbers.max() == NOT_ASKED else rows[numbers == NOT_ASKED]
         if len(new):
             nodes = self.framework.nodes(new)
-            codes = cached.record(new, answers_of(plugin, self._state, self._pod, nodes), self._pod)
+            pod = self.framework.pod
+            codes = cached.record(new, answers_of(plugin, self._state, pod, nodes), pod)
         return codes if new is rows else cached.codes(rows)
 
     # ---- Score ---------------------------------------------------------------------------------------------
@@ -294,7 +291,9 @@ class SearchCalls:
         """
         if not self._scoring:
             self._scoring = True
-            failed = self.framework.run_pre_score_plugins(self._state, self._pod, self.framework.nodes(rows))
+            failed = self.framework.run_pre_score_plugins(
+                self._state, self.framework.pod, self.framework.nodes(rows)
+            )
             if failed is not None:
                 raise StatusError(failed)
 
@@ -346,10 +345,10 @@ class SearchCalls:
         new = self.framework.nodes(rows[len(known) :]) if len(known) else nodes
         accepted = self.framework.handle.plugin_errors.scores
         try:
-            raw = raw_scores(plugin, self._state, self._pod, new)
+            raw = raw_scores(plugin, self._state, self.framework.pod, new)
             if len(known):
                 raw = np.concatenate([known, raw])
-            scores = normalized_scores(plugin, self._state, self._pod, nodes, raw)
+            scores = normalized_scores(plugin, self._state, self.framework.pod, nodes, raw)
         except StatusError:
             accepted.setdefault(plugin.name, False)
             raise
@@ -384,7 +383,7 @@ class SearchCalls:
     def _pod_of_rows(self) -> Pod | None:
         """The pod of the search; None in the loop of the core, which knows the class alone."""
         decider = self.framework.decider
-        return None if decider is not None and decider.search.is_placing else self._pod
+        return None if decider is not None and decider.search.is_placing else self.framework.pod
 
     def _begin(self, plugin: RowPlugin, pod_class: int) -> None:
         plugin.shape = self.framework.handle.cache.state.classes.shape_of(pod_class)
@@ -520,7 +519,7 @@ class StatusCache:
     def _numbered(self, statuses: tuple[Status | None, ...], pod: Pod) -> tuple[Rows, list[int]]:
         """The index of each status, and the positions of the failures."""
         size, places = len(self._places), self._places
-        checked = [to_status(self.plugin, pod, status) for status in statuses]
+        checked = [None if each is None else to_status(self.plugin, pod, each) for each in statuses]
         read = [filter_status(self.plugin, status) for status in checked]
         failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
         self._has_failures = self._has_failures or bool(failures)

@@ -281,7 +281,7 @@ class _States:
         if self._cluster is None or state.moment is None:
             return None
         with self._cluster.lock:
-            if state.changes == self._cluster.changes:
+            if state.changes[0] == self._cluster.changes:
                 return self._cluster.moment()
             return state.moment._replace(staleness=state.moment.staleness + self._age(state))
 
@@ -298,21 +298,18 @@ class _States:
 
     def changes(self) -> Changes:
         """Return what differs once the cluster, or a file, has changed."""
-        if self._cluster is not None:
-            return self._cluster.changes
-        return tuple(chain.from_iterable(map(_stamps, self._readable)))
+        of_cluster = 0 if self._cluster is None else self._cluster.changes
+        return of_cluster, *chain.from_iterable(map(_stamps, self._readable))
 
     def _clock(self) -> float:
         return 0.0 if self._cluster is None else self._cluster.client.connection.clock()
 
     def _prepared(self) -> _State:
         cluster = self._cluster
-        if cluster is None:
-            changes = self.changes()  # before they are read
-            return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, changes, None)
-        with cluster.lock:
+        with nullcontext() if cluster is None else cluster.lock:
+            changes = self.changes()  # before the files are read
             template = Template(self._prepare, nullcontext(), self._readable)
-            return _State(template, self._clock(), cluster.changes, cluster.moment())
+            return _State(template, self._clock(), changes, None if cluster is None else cluster.moment())
 
 
 # ---- standing questions ------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ SECONDS, SHARE = 15.0, 0.025
 """How long a reading is kept at least, and which part of the time reading may take."""
 MOST_POINTS = 500
 SHARES = "cpu", "memory"
-Changes = int | tuple[tuple[str, int, int], ...]
-"""What changes with a cluster, or with files: how often it has, or their stamps."""
+Changes = tuple[int, *tuple[tuple[str, int, int], ...]]
+"""What differs once a cluster or a file has changed: how often the cluster has, and the stamps of files."""
 
 
 class TwinAnswer(NamedTuple):

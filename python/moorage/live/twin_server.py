@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
-from itertools import chain
 from pathlib import Path
 from threading import Condition
 from types import MappingProxyType
@@ -60,6 +59,8 @@ _READABLE = (
 _MESSAGE, _FILES = 1 << 18, 4
 PATIENCE, IDLE = 600.0, 300.0
 """Seconds for which a question waits for a template, and after which one ends that nobody has asked."""
+MOST_KEPT = 100
+"""How many answers about one state are kept."""
 Work = Callable[[Sequence[str]], int]
 """Answers a question, which is the arguments of a command, and returns the exit code."""
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -107,7 +108,7 @@ class Template:
     Attributes
     ----------
     answers : dict of (tuple of str, bytes) to Future
-        By the arguments and the standard input of a question.
+        By the arguments and the standard input of a question; those that fail are taken out.
     """
 
     def __init__(
@@ -179,12 +180,9 @@ class Forks:
             own.set_exception(error)
             raise
         own.set_result(output)
-        texts = chain.from_iterable(
-            (text, each.result().stdout)
-            for (_, text), each in answers.copy().items()
-            if each.done() and each.exception() is None
-        )
-        if sum(map(len, texts)) > self.limits.output:
+        kept = [(text, each.result()) for (_, text), each in answers.copy().items() if each.done()]
+        size = sum(len(text) + len(answer.stdout) + len(answer.stderr) for text, answer in kept)
+        if len(kept) > MOST_KEPT or size > self.limits.output:
             answers.clear()
         return output
 

@@ -199,6 +199,18 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     twin.end()
 
 
+def test_files_of_options_are_read_again_when_they_change(cluster: FollowedCluster, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    twin, head = AskedTwin(cluster, defaults=[("config", str(config))]), "kubescheduler.config.k8s.io"
+    for version, status in (("v1", 200), ("v0", 400)):
+        config.write_text(
+            f"apiVersion: {head}/{version}\nkind: KubeSchedulerConfiguration\n# {version * 9}\n"
+        )
+        os.utime(config, (status, status))
+        assert [twin.reply("check", [], b"").status for _ in range(2)] == [status] * 2
+    twin.end()
+
+
 def test_the_configuration_of_a_question_names_no_policy(of_files: AskedTwin) -> None:
     score = {"enabled": [{"name": "BestFit", "weight": 1}]}
     document = {

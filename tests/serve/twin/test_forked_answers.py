@@ -172,6 +172,10 @@ def test_equal_questions_are_answered_once_by_a_template() -> None:
     others = [forks.run(made, *question) for question in ((["a", "b"], b""), (["a"], b"text"))]
     assert len({again.stdout, *(each.stdout for each in others)}) == 3
     assert forks.run(made, ["a"], b"").stdout != again.stdout  # they took too much memory
+    made.answers |= {((str(at),), b""): made.answers[("a",), b""] for at in range(100)}
+    forks.limits = Limits()
+    forks.run(made, ["b"], b"")
+    assert not made.answers  # they were too many
 
 
 def test_a_question_that_was_refused_is_asked_again() -> None:

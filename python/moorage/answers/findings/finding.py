@@ -89,9 +89,10 @@ class Ground:
 
     def __init__(self, cluster: Cluster, earlier: Ground | None = None) -> None:
         self.cluster = cluster
-        before = None if earlier is None else earlier.cluster
+        first = earlier and (earlier._same or earlier)  # so that no chain of clusters grows
+        before = None if first is None else first.cluster
         is_same = before is not None and before.pods is cluster.pods and before.finished is cluster.finished
-        self._same = earlier if is_same else None
+        self._same: Ground | None = first if is_same else None
 
     @cached_property
     def _by_kind(self) -> dict[type[Object], list[Object]]:

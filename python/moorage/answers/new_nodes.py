@@ -304,8 +304,10 @@ def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[li
     new, stored = list[Pod](), scheduler.pods.indexer.get_many(keys_of(pods))
     for pod, current in zip(pods, stored, strict=True):
         try:
-            out.append(admission.admit(pod) if current is None else pod)
-            new += out[-1:] if current is None else []
+            if current is None:
+                pod = admission.admit(pod)
+                new.append(pod)
+            out.append(pod)
         except RefusedError as error:
             refused[pod.key] = str(error)
     if not any(is_queued(scheduler.client, pod) for pod in new):

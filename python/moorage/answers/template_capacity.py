@@ -397,8 +397,8 @@ def _place_let_go(
     """Place the replicas that Kueue lets go, each with what its flavor adds."""
     from .queues.asked_of_queues import let_go  # few clusters have Kueue
 
-    limit, template, tried, waits = min(_limit(replicas, most), MOST_QUEUED), replicas.template, 0, ""
-    pods = list[Pod]()
+    limit = replicas.admit(min(_limit(replicas, most), MOST_QUEUED))
+    pods, template, tried, waits = list[Pod](), replicas.template, 0, ""
     while tried < limit and not waits:
         tried = min(max(FIRST_TRY_WITH_CLAIMS, 2 * tried), limit)
         copies = [replica(template, at) for at in range(tried)]
@@ -412,7 +412,7 @@ def _place_let_go(
         while replicas.placed < end:
             if (stop := _place(scheduler, replicas, end - replicas.placed)) is not None:
                 return replicas, replicas.placed // replicas.share, stop
-    return replicas, replicas.placed // replicas.share, waits or None
+    return replicas, replicas.placed // replicas.share, waits or replicas.refusal or None
 
 
 def _limit(replicas: _Replicas, most: int | None) -> int:

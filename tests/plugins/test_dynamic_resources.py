@@ -53,6 +53,22 @@ def test_an_expression_that_fails_is_an_error_of_the_pod() -> None:
     assert "selector #0: CEL" in failed.error
 
 
+def test_an_allocation_whose_node_selector_is_invalid_is_an_error_of_the_pod() -> None:
+    """No API server stores one. A term that is valid, and matches, does not help."""
+    terms = [
+        {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Near"}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]},
+    ]
+    given = claim("c", [request()], allocation={"nodeSelector": {"nodeSelectorTerms": terms}})
+    (failed,) = Scheduler(cluster([pod("p", claims=["c"])], given)).run().unschedulable.values()
+    assert failed.error == (
+        'running PreFilter plugin "DynamicResources": [nodeSelectorTerms[0].matchExpressions[1].operator: '
+        'Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", '
+        'nodeSelectorTerms[2].matchFields[0].values: Invalid value: ["a","b"]: must have one element]'
+    )
+
+
 def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

@@ -24,6 +24,7 @@ from moorage.kube.model.resource_claims import (
 )
 
 from ..framework.claim_plugins import ClaimsOfBatch
+from ..framework.node_masks import parse_error
 from ..framework.nodes_view import NodesView
 from .allocated_devices import allocation_of, has_conditions, only, result_of_whole
 from .allocator import AllocationRules, Found, claim_results
@@ -267,8 +268,10 @@ class DeviceDemands:
                     allocated[key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
                 if has_conditions(claim) and self._state.features.binding_conditions:
                     return None
-                if allocation.node_selector is not None:
-                    selectors.append(allocation.node_selector)
+                if (selector := allocation.node_selector) is not None:
+                    if parse_error(selector):
+                        return None
+                    selectors.append(selector)
                 continue
             if (asking_claim := self.asking(claim)) is None:
                 return None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache, partial, reduce
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import to_builtins
 
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.node_terms import requirements_of, term_error
 from moorage.kube import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta
+from moorage.kube.field_errors import aggregate
 
 if TYPE_CHECKING:
     from .handle import FrameworkHandle
@@ -26,6 +29,19 @@ LIMIT = 1 << 12
 def matcher_of(selector: NodeSelector) -> NodeSelectorMatcher:
     """Return what matches nodes with a selector."""
     return NodeSelectorMatcher(selector)
+
+
+@lru_cache(LIMIT)
+def parse_error(selector: NodeSelector) -> str:
+    """Return upstream's error of a selector with invalid terms (component-helpers v0.36, NewNodeSelector); ""
+    for a valid one."""
+    terms = selector.node_selector_terms
+    if not any(map(term_error, terms)):
+        return ""
+    from .configuration.validation import term_errors  # nearly all are valid
+
+    where = ((to_builtins(term), f"nodeSelectorTerms[{at}]") for at, term in enumerate(terms))
+    return aggregate(f"{field}: {text}" for field, text in chain.from_iterable(starmap(term_errors, where)))
 
 
 class NodeMasks:

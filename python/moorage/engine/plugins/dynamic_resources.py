@@ -26,7 +26,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore
 from .. import devices as dra
 from .. import volume as storage
 from ..framework.claim_plugins import Attachment, BoundClaims, ClaimsOfBatch, Mask
-from ..framework.node_masks import NodeMasks, matcher_of
+from ..framework.node_masks import NodeMasks, matcher_of, parse_error
 from ..framework.waiting_pods import StatusSteps
 from .claim_hints import ClaimHints
 from .sleeping_plugins import NO_CLAIMS, NOT_FOUND, DynamicResourcesFacts, DynamicResourcesNoScoreFacts
@@ -272,8 +272,10 @@ class DynamicResources(ClaimHints, DynamicResourcesFacts):
             )
             claim_of_cycle.is_shared = allocation is not None
         if allocation is not None:
-            if allocation.node_selector is not None:
-                claim_of_cycle.nodes = matcher_of(allocation.node_selector)
+            if (selector := allocation.node_selector) is not None:
+                if text := parse_error(selector):
+                    return fwk.as_status(MoorageError(text))
+                claim_of_cycle.nodes = matcher_of(selector)
             return None
         if self.devices.claim_cache.is_pending(claim_of_cycle.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")

@@ -275,10 +275,10 @@ def _node_affinity(args: types.NodeAffinityArgs, path: str) -> Errors:
         f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
     )
     for i, term in enumerate(parts(part(affinity, required_field), "nodeSelectorTerms")):
-        yield from _term_errors(term, f"{path}.{required_field}.nodeSelectorTerms[{i}]")
+        yield from term_errors(term, f"{path}.{required_field}.nodeSelectorTerms[{i}]")
     for i, preferred in enumerate(parts(affinity, preferred_field)):
         if preferred.get("weight"):
-            yield from _term_errors(part(preferred, "preference"), f"{path}.{preferred_field}[{i}]")
+            yield from term_errors(part(preferred, "preference"), f"{path}.{preferred_field}[{i}]")
 
 
 def _balanced_allocation(args: types.NodeResourcesBalancedAllocationArgs, path: str) -> Errors:
@@ -423,7 +423,8 @@ def label_name_errors(name: str, path: str) -> list[Fault]:
     ]
 
 
-def _term_errors(term: Json, path: str) -> Errors:
+def term_errors(term: Json, path: str) -> Errors:
+    """Yield the parse errors of a term of a node selector (component-helpers v0.36, nodeaffinity.go)."""
     for i, requirement in enumerate(parts(term, "matchExpressions")):
         yield from _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
     for i, requirement in enumerate(parts(term, "matchFields")):

@@ -14,7 +14,7 @@ TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
 
 def obj(kind: str, name: str, namespace: str = "", **more: Any) -> Object:
-    group = "v1" if kind in ("Namespace", "LimitRange") else "kueue.x-k8s.io/v1beta2"
+    group = "v1" if kind in ("Namespace", "LimitRange", "Node") else "kueue.x-k8s.io/v1beta2"
     meta = {"name": name, "uid": name, "labels": more.pop("labels", {})} | (
         {"namespace": namespace} if namespace else {}
     )
@@ -30,20 +30,29 @@ def limits(**of_container: Any) -> Object:
     return obj("LimitRange", "limits", "default", spec={"limits": [of_container]})
 
 
-def waiting() -> Kueue:
-    """A workload that waits as the only flavor of its queue has a taint."""
-    quota = {"name": "cpu", "nominalQuota": "4"}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}
+def queue(*flavors: str, labels: Json | None = None, **more: Any) -> Object:
+    quotas = [{"name": "cpu", "nominalQuota": "4"}]
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": each, "resources": quotas} for each in flavors],
+    }
+    spec = {"namespaceSelector": {}, "resourceGroups": [group]} | more
+    return obj("ClusterQueue", "q", labels=labels or {}, spec=spec)
+
+
+def pods(name: str, count: int = 1, **more: Any) -> Json:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
-    kueue = Kueue(
-        [
-            obj("ResourceFlavor", "f", spec={"nodeTaints": [TAINT]}),
-            obj("ClusterQueue", "q", spec={"namespaceSelector": {}, "resourceGroups": [group]}),
-            local(),
-            obj("Workload", "w", "default", spec={"queueName": "l", "podSets": [pods]}),
-        ]
-    )
+    return {"name": name, "count": count, "template": {"spec": {"containers": [container]} | more}}
+
+
+def workload(name: str, *sets: Json, to: str = "l", **more: Any) -> Object:
+    return obj("Workload", name, "default", spec={"queueName": to, "podSets": sets}, **more)
+
+
+def waiting(*others: Object) -> Kueue:
+    """A workload that waits as the only flavor of its queue has a taint."""
+    taint = obj("ResourceFlavor", "f", spec={"nodeTaints": [TAINT]})
+    kueue = Kueue([taint, queue("f"), local(), *others, workload("w", pods("main"))])
     kueue.run()
     assert kueue.waiting("q") == ([], ["default/w"])
     return kueue
@@ -59,6 +68,9 @@ def waiting() -> Kueue:
         (limits(default={"memory": "1Gi"}), True),
         (local(fairSharing={"weight": "2"}), False),
         (obj("Cohort", "other", spec={}), False),
+        (obj("Node", "n", status={"allocatable": {"cpu": "4"}}), False),
+        (queue("f", labels={"team": "a"}), False),
+        (queue("f", cohortName="c"), True),
     ],
 )
 def test_only_what_opens_a_queue_or_changes_a_workload_lets_it_be_tried(
@@ -75,3 +87,49 @@ def test_a_queue_that_becomes_active_is_tried() -> None:
     kueue.delete("ResourceFlavor", "f")
     kueue.apply(obj("ResourceFlavor", "f", spec={}))
     assert [each.workload for cycle in kueue.run() for each in cycle.admitted] == ["default/w"]
+
+
+def tolerant(to: str, **more: Any) -> Object:
+    return workload("a", pods("main", tolerations=[{"operator": "Exists"}]), to=to, **more)
+
+
+def other(**more: Any) -> Object:
+    return obj("LocalQueue", "m", "default", spec={"clusterQueue": "q"} | more)
+
+
+def test_what_a_stopped_local_queue_gives_back_lets_nothing_be_tried() -> None:
+    kueue = waiting(other(), tolerant("m"))
+    kueue.apply(other(stopPolicy="HoldAndDrain"))
+    kueue.settle()
+    assert kueue.workloads["default/a"].status == "pending"
+    assert kueue.waiting("q")[1] == ["default/w"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_local_queue_that_starts_knows_its_workloads(restarts: bool) -> None:
+    pod_sets = [{"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}]
+    held = {
+        "admission": {"clusterQueue": "q", "podSetAssignments": pod_sets},
+        "conditions": [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")],
+    }
+    kueue = waiting(other())
+    kueue.apply(tolerant("m", status=held))
+    for policy in ("Hold", "None") if restarts else ():
+        kueue.apply(other(stopPolicy=policy))
+    kueue.finish("default/a")
+    kueue.settle()
+    assert kueue.waiting("q")[0] == (["default/w"] if restarts else [])
+
+
+@pytest.mark.parametrize("reclaims", [False, True])
+def test_new_amounts_in_the_status_let_the_search_for_flavors_start_anew(reclaims: bool) -> None:
+    """The second set of pods has no flavor, so that the next attempt goes on behind that of the first."""
+    flavors = [obj("ResourceFlavor", name, spec={"nodeLabels": {"kind": name}}) for name in "fg"]
+    sets = pods("first", nodeSelector={"kind": "f"}), pods("second", 2, nodeSelector={"kind": "none"})
+    kueue = Kueue([*flavors, queue("f", "g"), local(), workload("w", *sets)])
+    texts = []
+    for _ in range(3):
+        texts += kueue.cycle().waiting.values()
+        if reclaims:
+            kueue.reclaim("default/w", {"second": 1})
+    assert ["second" in text for text in texts] == [True, True, reclaims]

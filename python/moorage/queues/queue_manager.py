@@ -15,6 +15,7 @@ from moorage.kube.model.kueue import DRAIN, RUN, ClusterQueue, Cohort, LocalQueu
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace
 from moorage.kube.model.node import Node as ClusterNode
+from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import LimitRange, RuntimeClass
 
 from .pending import PendingQueue
@@ -283,6 +284,9 @@ class Kueue:
             self._create(obj)
             self.workloads[obj.key].arrival = arrival
             return
+        if isinstance(obj, (ClusterNode, Pod)):
+            self.place({(obj.kind, obj.key): obj})
+            return
         before = self._objects.get((obj.kind, obj.key))
         trees, closed = self._tree_of(before), self._closed(obj)
         self._objects[obj.kind, obj.key] = obj
@@ -290,12 +294,16 @@ class Kueue:
 
     def place(self, objects: Mapping[tuple[str, str], Object | None]) -> None:
         """Follow nodes and pods, by kind and key, which topologies count; None for those that are gone."""
+        changed = [*[self._objects.get(key) for key in objects], *objects.values()]
         kept = {key: obj for key, obj in objects.items() if obj is not None}
         self._objects = {key: obj for key, obj in self._objects.items() if key not in objects} | kept
         self._read()
-        if any(kind == "Node" for kind, _ in objects):
+        topologies = self.snapshot.topologies.values()
+        if any(
+            isinstance(node, ClusterNode) and each.covers(node) for node in changed for each in topologies
+        ):
             self._begin_anew()
-            self._retried |= dict.fromkeys(self._pending)
+            self._retried |= dict.fromkeys(self.snapshot.queues.keys() - self._closed())
 
     def delete(self, kind: str, key: str) -> None:
         """Delete an object, if it is there."""
@@ -310,7 +318,9 @@ class Kueue:
                     queue.delete(key)
             return
         before = self._objects.get((kind, key))
-        if before is not None:
+        if isinstance(before, (ClusterNode, Pod)):
+            self.place({(kind, key): None})
+        elif before is not None:
             trees, closed = self._tree_of(before), self._closed(before)
             del self._objects[kind, key]
             self._changed(before, None, trees, closed)
@@ -324,7 +334,7 @@ class Kueue:
             node = self.snapshot.cohorts.get(obj.name)
         return [] if node is None else self.snapshot.trees.get(node.root(), [])  # a cohort may have no queue
 
-    def _closed(self, obj: Object) -> set[str]:
+    def _closed(self, obj: Object | None = None) -> set[str]:
         """Return the queues that admit nothing or, of a namespace, nothing from there."""
         namespace = obj.name if isinstance(obj, Namespace) else None
         return {
@@ -338,17 +348,16 @@ class Kueue:
     ) -> None:
         """Follow a change of an object other than a workload."""
         self._read()
-        trees = [*trees, *self._tree_of(after)]
+        its = self._tree_of(after)
         if _quotas(before) != _quotas(after):
-            for name in {queue.name for queue in trees}:
+            for name in {queue.name for queue in (*trees, *its)}:
                 if name in self.snapshot.queues:
                     self.snapshot.queues[name].generation += 1
         obj = after or before
         new_queue = after.name if isinstance(after, ClusterQueue) and before is None else None
         if isinstance(obj, (ClusterQueue, Cohort)):
-            self._retried |= dict.fromkeys(queue.name for queue in trees)
-        elif isinstance(obj, ClusterNode):
-            self._retried |= dict.fromkeys(self._pending)
+            if not isinstance(before, type(obj)) or before.spec != obj.spec:
+                self._retried |= dict.fromkeys(queue.name for queue in its)
         elif obj is not None:
             self._retried |= dict.fromkeys(closed - self._closed(obj))
         led = isinstance(obj, LocalQueue) and _leads_to(before) != _leads_to(after)
@@ -361,6 +370,8 @@ class Kueue:
             local = self._local.get(workload.queue)
             is_found = local is not None and local.spec.cluster_queue == new_queue
             if is_found or (led and obj is not None and workload.queue == (obj.namespace, obj.name)):
+                if led and not _leads_to(before):
+                    self._queued.add(workload.key)
                 for queue in self._pending.values():
                     queue.delete(workload.key)
                 self._enter(workload)
@@ -440,10 +451,7 @@ class Kueue:
 
     def _queue_of(self, workload: QueuedWorkload) -> PendingQueue | None:
         """Return where a workload waits; None if its queue is missing or stopped."""
-        local = self._local.get(workload.queue)
-        if local is None or local.spec.stop_policy != RUN:
-            return None
-        return self._pending.get(local.spec.cluster_queue)
+        return self._pending.get(_leads_to(self._local.get(workload.queue)))
 
     def cluster_queue_of(self, workload: QueuedWorkload) -> str:
         """Return the cluster queue to which the queue of a workload leads; "" without one."""
@@ -462,10 +470,9 @@ class Kueue:
 
     def _retry(self, workload: QueuedWorkload) -> None:
         """Let those be tried again that may have waited for a workload. Kueue does not know the queue of one
-        that held quota when it was created."""
-        local = self._local.get(workload.queue)
-        if local is not None and workload.key in self._queued:
-            self._retried[local.spec.cluster_queue] = None
+        that held quota when it was created, nor where a stopped LocalQueue leads."""
+        if workload.key in self._queued:
+            self._retried[_leads_to(self._local.get(workload.queue))] = None
 
     def _written(self, workload: QueuedWorkload, before: str, retries: bool = False) -> None:
         """Follow a change of a workload.
@@ -748,8 +755,11 @@ class Kueue:
                 waiting[workload.key] = entry.message
                 if (queue := self._queue_of(workload)) is not None:
                     queue.give_back(workload, entry.reason, self.now)
-                if workload.set_condition(RESERVED, False, PENDING, entry.message, self.now):
-                    workload.last = None  # the update of the message replaces what waits
+                needs = [(each.name, each.requests) for each in workload.needs()]
+                is_new = workload.set_condition(RESERVED, False, PENDING, entry.message, self.now)
+                if is_new or workload.written != needs:
+                    workload.written = needs
+                    workload.last = None  # the update of its status replaces what waits
                     self._decided[workload.key] = None
         while self._touched:
             self.settle()
@@ -796,6 +806,7 @@ class Kueue:
         assert queue is not None
         assert entry.admitted is not None
         workload.holds, workload.cluster_queue = tuple(entry.admitted), queue.name
+        workload.written = None
         workload.changed()
         message = f"Quota reserved in ClusterQueue {queue.name}"
         workload.set_condition(RESERVED, True, RESERVED, message, self.now)

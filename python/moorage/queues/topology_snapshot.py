@@ -114,11 +114,10 @@ class TopologySnapshot:
         self._tolerations: tuple[Toleration, ...] = flavor.spec.tolerations
         self._by_host = bool(self.levels) and self.levels[-1] == HOSTNAME
         self._leaves: dict[tuple[str, ...], Leaf] = {}
-        wanted = flavor.spec.node_labels.items()
+        self._labels = flavor.spec.node_labels.items()
         for node in nodes:
-            labels = node.metadata.labels
-            if wanted <= labels.items() and all(level in labels for level in self.levels):
-                values = tuple([labels[level] for level in self.levels])
+            if self.covers(node):
+                values = tuple([node.metadata.labels[level] for level in self.levels])
                 key = values[-1:] if self._by_host else values
                 leaf = self._leaves.get(key)
                 if leaf is None:
@@ -128,6 +127,11 @@ class TopologySnapshot:
         self._domains: list[dict[tuple[str, ...], Domain]] = [{} for _ in self.levels]
         for leaf in self._leaves.values():
             self._enter(leaf)
+
+    def covers(self, node: Node) -> bool:
+        """Whether the labels of a node make it one of the flavor's."""
+        labels = node.metadata.labels
+        return self._labels <= labels.items() and all(level in labels for level in self.levels)
 
     def _enter(self, leaf: Leaf) -> None:
         child: Domain = leaf

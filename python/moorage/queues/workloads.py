@@ -123,6 +123,8 @@ class QueuedWorkload:
         What it holds of `cluster_queue`; None without a reservation of quota.
     last : LastTried, optional
         Where its next attempt goes on.
+    written : list of (str, dict of str to int), optional
+        What its status says that its sets of pods ask for.
     arrival : int
         Which of those of one second came first.
     revision : int
@@ -181,6 +183,7 @@ class QueuedWorkload:
                 ]
             )
         self.last: LastTried | None = None
+        self.written: list[tuple[str, Amounts]] | None = None
         self.revision = self.arrival = 0
         self.is_plain = not any(
             spec.node_selector or spec.affinity is not None or each.topology_request is not None

@@ -628,16 +628,22 @@ class ClusterChanges:
             Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
             ``KEY:EFFECT-`` or ``KEY-`` to remove it.
 
+        Returns
+        -------
+        Change
+            The nodes that were changed; `kept` has those of several that had the taints already.
+
         Raises
         ------
         InputError
             There is no such node, or a taint is malformed or not found.
         """
         with changing(self.scheduler.context) as client:
-            changed: list[str] = []
-            for node in select_nodes(client, nodes):
-                changed += _updated(client, node, tainted(node, taints)).changed
-            return Change(changed=tuple(changed))
+            selected = select_nodes(client, nodes)
+            parts = [_updated(client, node, tainted(node, taints)) for node in selected]
+            change, why = _together(parts), "it has the taint already"
+            idle = [node.full_name for node in selected if node.full_name not in change.changed]
+            return replace(change, kept=dict.fromkeys(idle, why) if change.changed else {})
 
     def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
         with changing(self.scheduler.context) as client:

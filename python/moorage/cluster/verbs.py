@@ -43,7 +43,7 @@ class ChangeVerb(NamedTuple):
     event : str
         Its name in timelines, if that is not the method's.
     is_joint : bool
-        Whether it happens to all that it is given for in a row at the same moment.
+        Whether it happens at one moment to all nodes for which it is given in a row.
     """
 
     method: str
@@ -228,7 +228,7 @@ class RequestedChange(NamedTuple):
     namespace : str
         Of objects that name none; targets that select workloads mean those of it alone.
     more : tuple of str
-        What else it happens to at the same moment, beside the first word.
+        Other nodes or zones to which it happens at the same moment, in place of the first word.
     """
 
     option: str
@@ -248,7 +248,7 @@ class RequestedChange(NamedTuple):
         return " ".join((self.option, *self.words, *others))
 
     def text_about(self, node: str) -> str:
-        """As on the command line, without other nodes if it names one."""
+        """As on the command line; if it names the node, without the others."""
         is_named = node in (*self.words[:1], *self.more)
         return (self._replace(words=(node, *self.words[1:]), more=()) if is_named else self).text
 
@@ -305,8 +305,8 @@ class RequestedChange(NamedTuple):
 
 
 def joined(changes: Iterable[RequestedChange]) -> list[RequestedChange]:
-    """Return changes with those as one that say the same of nodes in a row: a pod that one of them makes
-    again cannot be lost by the next one."""
+    """Return changes in which a verb that is given for several nodes in a row is one change. One after the
+    other, a pod that comes again after the first could be lost by the next."""
     together = list[RequestedChange]()
     for change in changes:
         last = together[-1] if together and change.verb.is_joint else None

@@ -66,7 +66,7 @@ class HourlyCost(NamedTuple):
         most, least = rounded(self.most), rounded(self.least)
         return most, least if least < most else None
 
-    def text(self, form: Callable[[float], str] | None = None, unit: str = " $/h") -> str:
+    def text(self, form: Callable[[float], str] = sum_text, unit: str = " $/h") -> str:
         """Return the price, its range, or its bound.
 
         Parameters
@@ -76,7 +76,7 @@ class HourlyCost(NamedTuple):
         unit : str
             Follows the amounts.
         """
-        zero, least, most = map(form or sum_text, (0.0, *self))
+        zero, least, most = map(form, (0.0, *self))
         if least == most:
             return f"{most}{unit}"
         is_bound = self.least <= 0 or least == zero

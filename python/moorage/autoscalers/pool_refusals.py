@@ -180,7 +180,7 @@ class NodePoolTrial(Trial[PassQuestion]):
         return kind, lacking
 
     def _fewer_values(self) -> Iterator[HelpfulChange]:
-        """Try minValues as small as the types of the claim without them have values."""
+        """Try smaller minValues: the number of values that the types of a claim without them have."""
         path = "spec.template.spec.requirements"
         free = self._of_pool(path, lambda its: tuple(structs.replace(each, min_values=None) for each in its))
         requirements = self.pool.spec.template.spec.requirements or ()

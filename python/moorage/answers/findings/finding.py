@@ -126,7 +126,7 @@ class Ground:
 
     @cached_property
     def labelled(self) -> list[Pod]:
-        """A pod of each template, as its pods share their labels."""
+        """One pod of each template: those of a template share their labels."""
         if self._same is not None:
             return self._same.labelled
         pods = chain(self.cluster.pods, self.cluster.finished)

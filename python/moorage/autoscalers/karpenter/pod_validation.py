@@ -281,8 +281,8 @@ def _selector_problems(spec: PodSpec, known: KnownLabels) -> Iterator[str]:
 
 
 def in_short(problem: str) -> str:
-    """Return why Karpenter takes up no pod or pool, with the labels alone that are most like the wrong one in
-    place of all that are known."""
+    """Return why Karpenter takes up no pod or pool, shortened: of the known labels that it lists, those stay
+    that are most like the wrong one."""
     match = _ALL_KNOWN.search(problem)
     if match is None:
         return problem

@@ -133,8 +133,8 @@ after_run_option = click.option(
 
 
 def place_first(setup: SimulationSetup, scheduler: Scheduler, after_run: bool) -> bool:
-    """Place the pending pods before the question of the current command is answered, if it says so, makes a
-    change, whose pods hold no room as long as they are pending, or if pods were evicted; tell if so."""
+    """Place the pending pods, which hold no room, before the current command is answered: if it says so,
+    makes a change, or has evicted pods. Return whether that is so."""
     if is_run := after_run or bool(requested_changes()) or setup.loses_pods:
         setup.place(scheduler)
     return is_run

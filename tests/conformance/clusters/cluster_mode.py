@@ -69,6 +69,10 @@ class Deletion(NamedTuple):
         """Make the change; no selector is about nodes."""
         return scheduler.change.delete(self.text)
 
+    def text_about(self, node: str) -> str:
+        """It names no node."""
+        return self.text
+
     def left_as_is(self, effect: Change, scheduler: Scheduler) -> list[str]:
         """No warning is compared."""
         return []

@@ -247,7 +247,8 @@ def test_an_exception_of_a_plugin_leaves_nothing_halfway(
             return answer
 
         reserves = make(mo.ReservePlugin, "Reserves", reserve=None, unreserve=None)
-        one = scheduler_with(make(base, "Bad", **{"pre_bind": None, method: call}), reserves, fail_fast=True)
+        others = {"pre_bind": None} if issubclass(base, mo.PreBindPlugin) else {}
+        one = scheduler_with(make(base, "Bad", **{**others, method: call}), reserves, fail_fast=True)
         one.client.create_many(pod(f"p{number}") for number in range(5))
         with pytest.raises(type(error)):
             one.run()

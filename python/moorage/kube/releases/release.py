@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from moorage.arguments import argument
 from moorage.lazy import NamedTuple
 
 DEFAULT = "1.36"
@@ -633,6 +632,8 @@ def release_named(text: str, name: str = "kubernetes_version") -> Release:
     ValueError
         It is not one of `RELEASES`.
     """
+    from moorage.arguments import argument  # which helps of commands do not need
+
     argument(name, text, "str")
     version = parse_version(text) if _WHOLE.fullmatch(text) else None
     release = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")

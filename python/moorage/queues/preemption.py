@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 
 from moorage.kube.model.kueue import NEVER
 from moorage.lazy import NamedTuple
@@ -39,6 +40,23 @@ class _RankedCandidate(NamedTuple):
         return not is_evicted, self.above is None, not has_advantage, self.workload.rank()
 
 
+class _Borrowers(NamedTuple):
+    """Workloads below a cohort in queues beyond their quota, in the order in which they go.
+
+    Attributes
+    ----------
+    seen : Node, or None
+        A part of the cohort whose workloads belong elsewhere.
+    advantage : bool
+        Whether what the preemptor asks for fits into a quota below the cohort.
+    """
+
+    workloads: Sequence[QueuedWorkload]
+    cohort: Node
+    seen: Node | None
+    advantage: bool
+
+
 class Preemptions:
     """Finds whom workloads preempt in one cycle, by priorities or, with fair sharing, by shares."""
 
@@ -47,6 +65,7 @@ class Preemptions:
         self.settings = settings
         # What all heads would take is found before any of them takes it.
         self._simulated: dict[tuple[str, FlavorResource, int], list[PreemptionTarget]] = {}
+        self._borrowers: dict[tuple[Node, frozenset[FlavorResource]], list[QueuedWorkload]] = {}
 
     def targets(
         self, workload: QueuedWorkload, queue: Queue, assignment: FlavorAssignment, assigner: FlavorAssigner
@@ -82,20 +101,21 @@ class Preemptions:
             return preempted_by_share(self.snapshot, self.settings, preemptor)
         queue, policy = preemptor.queue, preemptor.queue.preemption.within_cluster_queue
         own = [] if policy == NEVER else [*preemptor.candidates(queue, policy, self.settings)]
+        own.sort(key=_rank)
         borrows_only = self._borrows_only(preemptor, own)
-        others = [*self._of_other_queues(preemptor, borrows_only)]
-        candidates = [*others, *[_RankedCandidate(each, None, IN_QUEUE, False) for each in own]]
-        candidates.sort(key=_RankedCandidate.order)
+        groups = [*self._groups(preemptor)]
         attempts: Sequence[bool] = (True, False)
-        if not others or borrows_only:
+        if borrows_only or next(self._of_other_queues(preemptor, groups, False), None) is None:
             attempts = (True,)
-        elif _forbids_borrowing(queue) and all(each.forbids_borrowing for each in others):
+        elif _forbids_borrowing(queue) and next(self._of_other_queues(preemptor, groups, True), None) is None:
             attempts = (False, True)
         for borrows in attempts:
             removal = RemovedWorkloads(self.snapshot)
+            others = self._of_other_queues(preemptor, groups, borrows)
+            ours = (_RankedCandidate(each, None, IN_QUEUE, False) for each in own)
             try:
-                for candidate in candidates:
-                    if self._is_valid(candidate, preemptor, borrows):
+                for candidate in merge(others, ours, key=_RankedCandidate.order):
+                    if self._is_valid(candidate, preemptor):
                         removal.take(candidate.workload, candidate.reason)
                         if preemptor.fits(borrows):
                             return removal.without_needless(preemptor, borrows)
@@ -118,29 +138,49 @@ class Preemptions:
         undo(changes)
         return exceeds
 
-    def _of_other_queues(self, preemptor: Preemptor, borrows_only: bool) -> Iterator[_RankedCandidate]:
-        """Yield the candidates of other queues of the cohort, without those that never go."""
+    def _groups(self, preemptor: Preemptor) -> Iterator[_Borrowers]:
+        """Yield the workloads of other queues that may go, by the cohorts above the preemptor."""
         queue, policies = preemptor.queue, preemptor.queue.preemption
         if queue.parent is None or policies.reclaim_within_cohort == NEVER:
             return
         advantage, rest = fit_in_quota(queue, preemptor.usage.quota)
         seen: Node | None = None
         for cohort in queue.cohort_path:
-            if advantage or not (borrows_only and _forbids_borrowing(queue)):
-                for other in _exceeding(cohort, seen, preemptor):
-                    for each in preemptor.candidates(other, policies.reclaim_within_cohort, self.settings):
-                        candidate = _classified(each, cohort, advantage, preemptor)
-                        if not (borrows_only and candidate.forbids_borrowing):
-                            yield candidate
+            key = cohort, preemptor.needed
+            if key not in self._borrowers:
+                exceeding = _exceeding(cohort, preemptor.needed)
+                borrowers = [each for other in exceeding for each in other.workloads.values()]
+                borrowers = [each for each in borrowers if each.uses(preemptor.needed)]
+                self._borrowers[key] = sorted(borrowers, key=_rank)
+            yield _Borrowers(self._borrowers[key], cohort, seen, advantage)
             fits, rest = fit_in_quota(cohort, rest)
             advantage, seen = advantage or fits, cohort
 
-    def _is_valid(self, candidate: _RankedCandidate, preemptor: Preemptor, borrows: bool) -> bool:
+    def _of_other_queues(
+        self, preemptor: Preemptor, groups: Iterable[_Borrowers], borrows: bool
+    ) -> Iterator[_RankedCandidate]:
+        """Return the candidates of other queues in their order, without those that do not go for a preemptor
+        that borrows."""
+
+        def allowed(group: _Borrowers) -> Iterator[_RankedCandidate]:
+            policy = preemptor.queue.preemption.reclaim_within_cohort
+            for each in group.workloads:
+                queue = self.snapshot.queues[each.cluster_queue]
+                if queue is preemptor.queue or group.seen in queue.cohort_path:
+                    continue
+                if preemptor.allows(each, policy, self.settings):
+                    candidate = _classified(each, group.cohort, group.advantage, preemptor)
+                    if not (borrows and candidate.forbids_borrowing):
+                        yield candidate
+
+        if borrows and _forbids_borrowing(preemptor.queue):
+            groups = [group for group in groups if group.advantage]
+        return merge(*[allowed(group) for group in groups], key=_RankedCandidate.order)
+
+    def _is_valid(self, candidate: _RankedCandidate, preemptor: Preemptor) -> bool:
         """Whether a candidate still counts, after those before it."""
         if candidate.above is None:
             return True
-        if borrows and candidate.forbids_borrowing:
-            return False
         queue = self.snapshot.queues[candidate.workload.cluster_queue]
         if queue.is_within_quota(preemptor.needed):
             return False
@@ -152,16 +192,21 @@ class Preemptions:
         return True
 
 
-def _exceeding(cohort: Node, seen: Node | None, preemptor: Preemptor) -> Iterator[Queue]:
-    """Yield the queues of a subtree that use more than their quota of what is needed, but for a part that was
-    seen before; cohorts within their quota are passed over with all below them."""
+def _exceeding(cohort: Node, needed: frozenset[FlavorResource]) -> Iterator[Queue]:
+    """Yield the queues of a subtree that use more than their quota of what is needed; cohorts within their
+    quota are passed over with all below them."""
     for child in cohort.cohorts:
-        if child is not seen and not child.is_within_quota(preemptor.needed):
-            yield from _exceeding(child, seen, preemptor)
+        if not child.is_within_quota(needed):
+            yield from _exceeding(child, needed)
     for queue in cohort.queues:
-        if queue is not preemptor.queue and not queue.is_within_quota(preemptor.needed):
+        if not queue.is_within_quota(needed):
             assert isinstance(queue, Queue)
             yield queue
+
+
+def _rank(workload: QueuedWorkload) -> tuple[bool, tuple[int, int, str]]:
+    """What is smaller for who goes first of those that the preemptor treats alike."""
+    return not workload.is_true(EVICTED), workload.rank()
 
 
 def _forbids_borrowing(queue: Queue) -> bool:

@@ -28,7 +28,7 @@ from moorage.kube.model.workload import QUEUE
 from moorage.kube.workloads.job_state import INDEX
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
-from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_object
+from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, ObjectStore, find_object
 
 INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
 """Labels by which controllers number pods that are alike otherwise."""
@@ -76,17 +76,13 @@ def as_template(pod: Pod) -> Pod:
 
 # ---- what Kueue would have to let go first -----------------------------------------------------------------
 
-WAITS = ("waits ", "Kueue would preempt ")
+WAITS = ("waits", "Kueue would preempt ")
 """How texts about pods begin that Kueue does not let go."""
 
 
 def is_queued(client: ObjectClient, pod: Pod) -> bool:
     """Whether Kueue decides about a pod that the cluster does not have."""
-    if (name := pod.metadata.labels.get(QUEUE)) is None:
-        return False
-    from moorage.kube.model.kueue import LocalQueue  # few clusters have Kueue
-
-    return find_object(client, LocalQueue, name, pod.namespace) is not None
+    return QUEUE in pod.metadata.labels and isinstance(client, ObjectStore) and client.has_kind("LocalQueue")
 
 
 # ---- their claims for volumes and devices, as controllers make them ----------------------------------------

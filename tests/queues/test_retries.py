@@ -121,15 +121,18 @@ def test_a_local_queue_that_starts_knows_its_workloads(restarts: bool) -> None:
     assert kueue.waiting("q")[0] == (["default/w"] if restarts else [])
 
 
-@pytest.mark.parametrize("reclaims", [False, True])
-def test_new_amounts_in_the_status_let_the_search_for_flavors_start_anew(reclaims: bool) -> None:
-    """The second set of pods has no flavor, so that the next attempt goes on behind that of the first."""
+@pytest.mark.parametrize("change", ["none", "amounts", "update"])
+def test_what_lets_the_search_for_flavors_start_anew(change: str) -> None:
+    """New amounts in the status, or an update of a queue whose flavors have labels, even with the same spec.
+    The second set of pods has no flavor, so that the next attempt goes on behind that of the first."""
     flavors = [obj("ResourceFlavor", name, spec={"nodeLabels": {"kind": name}}) for name in "fg"]
     sets = pods("first", nodeSelector={"kind": "f"}), pods("second", 2, nodeSelector={"kind": "none"})
     kueue = Kueue([*flavors, queue("f", "g"), local(), workload("w", *sets)])
     texts = []
     for _ in range(3):
         texts += kueue.cycle().waiting.values()
-        if reclaims:
+        if change == "amounts":
             kueue.reclaim("default/w", {"second": 1})
-    assert ["second" in text for text in texts] == [True, True, reclaims]
+        elif change == "update":
+            kueue.apply(queue("f", "g", labels={"team": "a"}))
+    assert ["second" in text for text in texts] == [True, True, change != "none"]

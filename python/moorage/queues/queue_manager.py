@@ -349,7 +349,14 @@ class Kueue:
         """Follow a change of an object other than a workload."""
         self._read()
         its = self._tree_of(after)
-        if _quotas(before) != _quotas(after):
+        # Kueue compares the label keys of flavors before an update with those after it, not read yet.
+        looks_new = before is not None and any(
+            group.label_keys
+            for queue in trees
+            if isinstance(after, ClusterQueue) and queue.name == after.name
+            for group in queue.groups
+        )
+        if looks_new or _quotas(before) != _quotas(after):
             for name in {queue.name for queue in (*trees, *its)}:
                 if name in self.snapshot.queues:
                     self.snapshot.queues[name].generation += 1

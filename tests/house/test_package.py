@@ -179,10 +179,10 @@ def test_the_package_names_the_releases_that_it_has() -> None:
 
 
 ROOMS = [
-    ".".join(path.parent.parts[path.parent.parts.index("moorage") + 1 :])
+    ".".join(path.parent.relative_to(ROOT / "python/moorage").parts)
     for path in files(".py", under="python/moorage")
     if path.name == "__init__.py" and "names_at_first_use" in path.read_text()
-    if path.parent.name != "moorage"
+    if path.parent != ROOT / "python/moorage"
 ]
 """The rooms whose names are imported at their first use."""
 

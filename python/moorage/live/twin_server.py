@@ -180,7 +180,11 @@ class Forks:
             own.set_exception(error)
             raise
         own.set_result(output)
-        kept = [(text, each.result()) for (_, text), each in answers.copy().items() if each.done()]
+        kept = [
+            (text, each.result())
+            for (_, text), each in answers.copy().items()
+            if each.done() and each.exception() is None  # another thread may not have taken it out yet
+        ]
         size = sum(len(text) + len(answer.stdout) + len(answer.stderr) for text, answer in kept)
         if len(kept) > MOST_KEPT or size > self.limits.output:
             answers.clear()

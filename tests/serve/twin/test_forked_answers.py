@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
@@ -182,6 +183,14 @@ def test_a_question_that_was_refused_is_asked_again() -> None:
     made, late = template(lambda: 3), Forks(Limits(seconds=0.01, at_once=1))
     with late.turn(), pytest.raises(TwinRefusalError, match="1 question is before this one"):
         late.run(made, [], b"")
+    assert Forks(Limits()).run(made, [], b"").code == 3
+
+
+def test_a_question_does_not_fail_with_another_one() -> None:
+    """Its error may be there a moment before it is taken out."""
+    made, failed = template(lambda: 3), Future[Any]()
+    failed.set_exception(TwinRefusalError(503, "another one"))
+    made.answers[("another",), b""] = failed
     assert Forks(Limits()).run(made, [], b"").code == 3
 
 

@@ -177,8 +177,8 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
         notes.append(RoutineNote(f"{nodes_text} no NodeClaim; each is taken to have one."))
     if bare or unready:
-        counted = (number_of(len(unready), "node", "nodes"), number_of(len(bare), "NodeClaim", "NodeClaims"))
-        taken = ", ".join(text for text in counted if not text.startswith("0 "))
+        of_kinds = (unready, "node", "nodes"), (bare, "NodeClaim", "NodeClaims")
+        taken = ", ".join(number_of(len(each), *words) for each, *words in of_kinds if each)
         notes.append(RoutineNote(f"Taken to be ready, as they have no conditions: {taken}."))
     return notes
 

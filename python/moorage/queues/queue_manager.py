@@ -350,12 +350,8 @@ class Kueue:
         self._read()
         its = self._tree_of(after)
         # Kueue compares the label keys of flavors before an update with those after it, not read yet.
-        looks_new = before is not None and any(
-            group.label_keys
-            for queue in trees
-            if isinstance(after, ClusterQueue) and queue.name == after.name
-            for group in queue.groups
-        )
+        old = [queue for queue in trees if isinstance(after, ClusterQueue) and queue.name == after.name]
+        looks_new = any(group.label_keys for queue in old for group in queue.groups)
         if looks_new or _quotas(before) != _quotas(after):
             for name in {queue.name for queue in (*trees, *its)}:
                 if name in self.snapshot.queues:

@@ -15,14 +15,13 @@ from ..apiserver.decode import CLUSTER_SCOPED, decode_template
 from ..apiserver.struct_tables import (
     host_port,
     job_defaults,
-    node_defaults,
     requests_of_limits,
     with_defaults,
     with_dependent,
     with_kind_defaults,
 )
 from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
-from ..model.node import Namespace, Node
+from ..model.node import Namespace
 from ..model.pod import (
     POD_GATED,
     POD_PENDING,
@@ -424,10 +423,6 @@ def _merged(
     return _with(selector, match_expressions=selector.match_expressions + missing)
 
 
-def _default_node(node: Node, classes: PriorityClasses) -> Node:
-    return _with(node, status=with_dependent(node.status, node_defaults))
-
-
 def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namespace:
     labels = namespace.metadata.labels | {"kubernetes.io/metadata.name": namespace.name}
     return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
@@ -507,7 +502,6 @@ def _default_groups(obj: LeaderWorkerSet, classes: PriorityClasses) -> LeaderWor
 
 _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
-    Node: _default_node,
     Namespace: _default_namespace,
     ControllerRevision: _default_revision,
     LeaderWorkerSet: _default_groups,

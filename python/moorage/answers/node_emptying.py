@@ -25,6 +25,7 @@ from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Object
 from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.event import NodeEvent
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
@@ -90,6 +91,8 @@ class NodeReport(Document, frozen=True, kw_only=True):
     """Why it cannot be drained; only with impossible."""
     changes: tuple[str, ...] = ()
     """What would let it be drained, each tried alone."""
+    events: tuple[NodeEvent, ...] = ()
+    """That the input has, the newest first."""
 
 
 @dataclass(frozen=True, repr=False)

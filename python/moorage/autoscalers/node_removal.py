@@ -35,6 +35,7 @@ from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.kube.go_texts import timestamp
 from moorage.kube.model.autoscaling import Budget
+from moorage.kube.model.event import NodeEvent
 from moorage.kube.strict_documents import parse_moment
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.notes import as_sentence
@@ -127,6 +128,8 @@ class NodeFate(Document, frozen=True, kw_only=True):
     """By node, the pods that Karpenter expects there if the node goes."""
     saved_at_least: float | UnsetType = UNSET
     """Where saved is a bound, as a spot price is not known, or the provider chooses: the least, per hour."""
+    events: tuple[NodeEvent, ...] = ()
+    """That the input has, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -180,29 +183,24 @@ class RemovalVerdict:
         else:
             yield f"nothing frees it{tried_text(self.kinds)}"
 
-    def document(self) -> NodeFate:
+    def document(self, events: tuple[NodeEvent, ...]) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
-        times = {"goes_at": self.goes_at or None, "expires": self.expires or None}
+        times = {"events": events, "goes_at": self.goes_at or None, "expires": self.expires or None}
         return NodeFate.from_object(self, **versions([self.autoscaler]), **times)
 
 
 def removal_verdict(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
-) -> RemovalVerdict:
-    """Say what becomes of a node (at a time as for `Questions.consolidate`); nothing is changed.
-
-    Raises
-    ------
-    InputError
-        There is no such node, or it is of no NodePool.
-    """
+) -> RemovalVerdict | None:
+    """Say what becomes of a node (at a time as for `Questions.consolidate`), None for one of no NodePool;
+    nothing is changed."""
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
         rounds = ConsolidationRounds(scheduler, autoscaling, None if at is None else parse_moment(at, "at"))
         view = rounds.view()
     state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
-        raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
+        return None
     if (repair := repair_of(view, state)) and repair.is_due:
         notes += (as_sentence(repair.text),)
         verdict = RemovalVerdict(name, "delete", UNHEALTHY, None, "", notes=notes)
@@ -451,9 +449,9 @@ def explain_node(
     if name not in known:
         raise InputError(no_node(name, known))
     verdict = group_removal_verdict(scheduler, autoscaling, name, at)
-    if verdict is None and not scheduler.client.list(NodePool)[0]:
-        return None
-    return verdict or removal_verdict(scheduler, autoscaling, name, at)
+    if verdict is None and scheduler.client.list(NodePool)[0]:
+        return removal_verdict(scheduler, autoscaling, name, at)
+    return verdict
 
 
 class _GroupTrial:

@@ -49,6 +49,18 @@ _MODULES = {
     "sweep": "replay",
 }
 """Modules of commands whose name another module has."""
+_USE = (
+    "-f takes metrics, too, and then a column USE stands beside what is requested: "
+    "kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
+)
+_ELSEWHERE = {
+    "--pods": "nodes -l NODE -o wide shows the pods of a node, explain node/NODE where they would go",
+    "--util": _USE,
+    "--utilization": _USE,
+    "--ignore-daemonsets": "A drain always leaves pods of DaemonSets",
+    "--delete-emptydir-data": "A drain evicts pods with an emptyDir, too",
+}
+"""What stands for options that other tools have."""
 
 
 def run(
@@ -96,6 +108,8 @@ def _about_option(error: click.NoSuchOption | click.BadOptionUsage) -> str:
     or else which commands have it."""
     context, name = error.ctx, error.option_name
     options = [] if context is None else [each for each in context.command.params if each.opts]
+    if name in _ELSEWHERE and isinstance(error, click.NoSuchOption):
+        return f"{error.message} {_ELSEWHERE[name]}"
     part = f"{name.lstrip('-')}="
     for option in options:
         form = option.metavar or ""

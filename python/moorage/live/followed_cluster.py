@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import compress
+from math import inf
 from operator import attrgetter
 from threading import Event, RLock, Thread
 from typing import Any
@@ -21,6 +22,7 @@ from moorage.cluster.examine import Examination
 from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Object, Pod
+from moorage.kube.model.event import Event as NodeEvent
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.lazy import NamedTuple
 from moorage.store import ApiError, DeletedFinalStateUnknown
@@ -28,7 +30,7 @@ from moorage.store.informer import Informer, InformerFactory, last_state
 from moorage.store.protocol import WatchEvent
 
 from .client import ApiClient
-from .client.cluster_objects import REQUIRED, kinds_of_clusters, without_contents
+from .client.cluster_objects import REQUIRED, events_of_nodes, kinds_of_clusters, without_contents
 from .client.reflector import Reflector
 from .health import UNREADABLE_LIMIT, LiveMetrics, follower_checks
 from .web_server import Check
@@ -306,6 +308,8 @@ PAUSE = 0.05
 """Seconds in which events are collected: what is done for each round is shared by them."""
 LOOK = 1.0
 """Seconds between two looks at a cluster that tells nothing."""
+EVENTS_EVERY = 60.0
+"""Seconds after which the events of nodes are listed again."""
 _key = attrgetter("key")
 
 
@@ -344,6 +348,8 @@ class FollowedCluster:
         Held while events are applied, and by whoever forks: a child sees no event half applied.
     changes : int
         How many events were applied.
+    events : list of Event
+        Of nodes, which are listed now and then.
     metrics : LiveMetrics
         A step is a round of `follow`.
     """
@@ -351,6 +357,7 @@ class FollowedCluster:
     def __init__(self, client: ApiClient, bindings: PredictedBindings | None = None) -> None:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
         self.bindings, self.changes = bindings, 0
+        self.events: list[NodeEvent] = []
         self._follower: Thread | None = None
         factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
         self.informers: dict[type[Object], Informer[Any]] = {
@@ -386,11 +393,14 @@ class FollowedCluster:
 
     def follow(self, stop: Event) -> None:
         """Apply events as they arrive, until an event is set."""
-        seen = -1
+        seen, listed, clock = -1, -inf, self.client.connection.clock
         while not stop.wait(PAUSE):
             seen = self.client.arrivals.wait(seen, LOOK)
             try:
                 self.apply_news()
+                if clock() - listed >= EVENTS_EVERY:
+                    listed = clock()
+                    self.list_events()
             except Exception as error:
                 self.metrics.failed_steps += 1
                 defect = None if isinstance(error, ApiError) else error  # another one is a defect
@@ -413,10 +423,15 @@ class FollowedCluster:
             self.client.arrivals.wait(seen, LOOK)
         return False
 
+    def list_events(self) -> None:
+        """List the events of nodes anew."""
+        self.events = events_of_nodes(self.client)
+
     def objects(self) -> Iterator[Object]:
         """Yield the objects in the order of `list_cluster`."""
         for informer in self.informers.values():
             yield from map(without_contents, sorted(informer.indexer.values(), key=_key))
+        yield from self.events
 
     def moment(self) -> Moment:
         """Return how far the cluster is followed. To be called with the lock."""

@@ -64,6 +64,7 @@ QUESTIONS: list[tuple[str, Query, bytes]] = [
     ("simulate", [], RELEASE),
     ("check", [("output", "wide")], WORKLOAD),
     ("explain", [("target", "deploy/front")], WORKLOAD),
+    ("explain", [("target", "node/a")], b""),
     ("simulate", [("output", "wide")], WORKLOAD),
     ("check", [("scale", "deploy/front=3"), ("drain", "a")], WORKLOAD + RELEASE),
 ]
@@ -114,6 +115,10 @@ def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
 ) -> None:
     """Before and after each of several changes of the cluster."""
     monkeypatch.chdir(tmp_path)
+    about = {"kind": "Node", "name": "a"}
+    event = {"metadata": {"name": "a.1"}, "involvedObject": about, "reason": "SystemOOM", "message": "java"}
+    server.raw["api/v1/events"] = {"kind": "EventList", "apiVersion": "v1", "items": [event]}
+    cluster.list_events()
     store = server.store
     changes = [
         lambda: store.create(decode_object(pod("late", "other"))),
@@ -121,7 +126,7 @@ def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
         lambda: store.create(decode_object(node("c", "z1"))),
         lambda: store.delete("Node", "b"),
     ]
-    versions = set()
+    versions, have_event = set(), list[bool]()
     for at, change in enumerate([lambda: None, *changes]):
         change()
         settle(server, cluster)
@@ -131,9 +136,11 @@ def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
             assert reply.status == 200, (path, query, reply.body)
             assert reply.body.decode() == repeated(header(reply, "Repeat"), body, capsys, monkeypatch)
             assert len(reply.body) > 100
+            have_event.append(b"SystemOOM" in reply.body)
             assert float(header(reply, "Staleness")) < 60
             versions.add(header(reply, "Resource-Versions"))
     assert len(versions) == len(changes) + 1
+    assert sum(have_event) == 1
 
 
 def test_while_the_cluster_changes_answers_are_as_old_as_they_may_be(

@@ -110,8 +110,8 @@ class NewNodeSettings(Struct, frozen=True):
         """Refuse a cluster without a node, to which none can come; say what may be meant."""
         if cluster.nodes or self.makers(cluster):
             return
+        from moorage.kube.model.event import KINDS as EVENTS
         from moorage.kube.read.cluster_builder import CONFIGURATION
-        from moorage.kube.workloads.seen_failures import KINDS as EVENTS
 
         hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
         if EVENTS & cluster.skipped.keys():

@@ -345,8 +345,9 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER
     from moorage.kube import Node
     from moorage.kube.model.about_input import about_input
+    from moorage.kube.model.event import NodeEvent
 
-    from .nodes_output import held_table, node_lines
+    from .nodes_output import events_table, held_table, node_lines
     from .printing import write_answer
 
     scheduler = setup.make()
@@ -356,6 +357,8 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     with located(source="TARGET"):
         verdict = explain_node(scheduler, autoscaling, name, options["at"])
     if verdict is None:
+        if options["at"] is not None:
+            raise click.UsageError(f"--at is for nodes of autoscalers, and none has {name}")
         return _show_node(setup, scheduler, name, output, is_run)
     lines, warnings = [*verdict.lines()], [*setup.warnings, *verdict.notes]
     makers = () if coming is None else (each for each in coming.makers if each.startswith(verdict.autoscaler))
@@ -371,16 +374,17 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     about = about_input(setup.cluster, warnings)
     print_notes(warnings, setup.cluster, basis=[about.release.text, *basis])
     room = scheduler.ask.node_room([name], types=autoscaling.types)[0]
-    held = held_table(room)
+    events = NodeEvent.of_node(setup.cluster.events, name)
+    held, seen = held_table(room), events_table(events)
     first, *others = node_lines(room)
     lines += [f"now: {first}", *others]
     write_answer(
         output,
-        lambda: (verdict.document(), about),
+        lambda: (verdict.document(events), about),
         lines,
-        [held],
+        [held, seen],
         page=lambda: (
-            answer_page(f"Node {name}", lines, None, [("Workloads", *held)]),
+            answer_page(f"Node {name}", lines, None, [("Workloads", *held), ("Events", *seen)]),
             [about.release],
             warnings,
         ),
@@ -396,6 +400,7 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     from moorage.answers.homeless_pods import waiting_note
     from moorage.answers.node_emptying import Beginning, drain_plan
     from moorage.kube.model.about_input import about_input
+    from moorage.kube.model.event import NodeEvent
 
     from .nodes_output import write_node
 
@@ -405,7 +410,8 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     warnings = [*setup.warnings, *waiting_note(scheduler, is_run, drains=True)]
     print_notes(warnings, setup.cluster, facts=facts)
     about = about_input(setup.cluster, [*facts, *warnings])
-    write_node(output, scheduler.ask.node_room([name])[0], plan, about)
+    events = NodeEvent.of_node(setup.cluster.events, name)
+    write_node(output, scheduler.ask.node_room([name])[0], plan, events, about)
     return 0 if plan else 1
 
 

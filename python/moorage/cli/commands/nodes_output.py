@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.queues.queue_use import QueueUse
     from moorage.kube.model.about_input import AboutInput
+    from moorage.kube.model.event import NodeEvent
 
     from .printing import PageOf
 
@@ -103,12 +104,20 @@ def held_table(room: Room) -> PrintedTable:
     return PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY", *map(str.upper, extended)), rows)
 
 
+def events_table(events: Iterable[NodeEvent]) -> PrintedTable:
+    """Return the table of the events of a node."""
+    rows = [(event.reason, str(event.times), event.last, event.message) for event in events]
+    return PrintedTable(("EVENT", "TIMES", "LAST", "MESSAGE"), rows)
+
+
 def _extended(room: Room) -> list[str]:
     return [name for name in room.allocatable if "/" in name]
 
 
-def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
-    """Print what a node is, what is on it, and what a drain would meet.
+def write_node(
+    form: str, room: Room, plan: EmptyingPlan, events: Sequence[NodeEvent], about: AboutInput
+) -> None:
+    """Print what a node is, what is on it, what a drain would meet, and what the cluster told of it.
 
     Parameters
     ----------
@@ -125,9 +134,9 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     stays, helps = blocked_nodes(plan)
     stays = PrintedTable(("BLOCKED BY", "REASON"), [(pods, why) for _, why, pods in stays.cells])
-    tables = [stays, helps, moves, held_table(room)]
+    tables = [stays, helps, moves, held_table(room), events_table(events)]
     changes = tuple([change.text for change in plan.changes])
-    document = NodeReport.from_object(plan, room=room, changes=changes)
+    document = NodeReport.from_object(plan, room=room, changes=changes, events=tuple(events))
     page = partial(_page, f"Node {room.name}", lines, tables, about)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 

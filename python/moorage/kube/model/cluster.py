@@ -22,6 +22,7 @@ from moorage.table import Table, Tabular
 
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
+from .event import Event
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
@@ -363,6 +364,8 @@ class Cluster(Tabular):
         Which pods the cluster could not create.
     metrics : list of Object
         What pods and nodes use: PodMetrics and NodeMetrics, of which the last of a name counts.
+    events : list of Event
+        About nodes, and about pods that could not be created.
     turns : dict of str to str
         By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
         (``Kind namespace/name``) they are created; "" for before all.
@@ -395,6 +398,7 @@ class Cluster(Tabular):
     siblings: Siblings | None = field(default=None, compare=False)
     failures: SeenFailures | None = field(default=None, compare=False)
     metrics: list[Object] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list, compare=False)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
     inferred: frozenset[str] = field(default=frozenset(), init=False, compare=False)

@@ -35,6 +35,8 @@ from ..apiserver.refusals import (
 from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1, newest_version
 from ..model.admission_policies import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
+from ..model.event import FAILED_CREATE, Event
+from ..model.event import KINDS as EVENTS
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
 from ..model.pod import is_api_server
@@ -74,7 +76,7 @@ from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_listed, is_manifest, is_path, text_of
 
 if TYPE_CHECKING:
-    from ..workloads.seen_failures import FailedCreates, Touched
+    from ..workloads.seen_failures import Touched
     from .params_reader import ParamsReader
     from .yaml_events import DuplicateKey
 
@@ -183,8 +185,9 @@ def read_objects(
             ]
         warnings += exports.judge_exports(reader.objects, reader.origins, reader.texts, namespace)
     warnings += reader.fields.warnings() + reader.notes
-    for at, obj in () if reader.failed_creates is None else reader.failed_creates.put(reader.objects):
-        reader.objects[at] = obj
+    if reader.events:
+        for at, obj in of_workloads.seen_failures.with_failed_creates(reader.objects, reader.events):
+            reader.objects[at] = obj
     return ReadObjects(
         reader.objects,
         reader.origins,
@@ -198,6 +201,7 @@ def read_objects(
         reader.unread,
         reader.fields,
         reader.metrics,
+        reader.events,
         more,
     )
 
@@ -232,7 +236,7 @@ class ReadObjects(NamedTuple):
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
     arguments that may let it admit what it refused, objects in versions that ended, those of a change that
     are not read, because an API server would refuse them, the others of a change that are not read, what
-    was checked of fields, what pods and nodes use, and how many arguments after the first are of the
+    was checked of fields, what pods and nodes use, events, and how many arguments after the first are of the
     cluster."""
 
     objects: list[Object]
@@ -247,6 +251,7 @@ class ReadObjects(NamedTuple):
     unread: list[UnreadManifest]
     fields: FieldValidation
     metrics: list[Object]
+    events: list[Event]
     parts: int
 
     def finish(self, cluster: Cluster) -> None:
@@ -255,6 +260,7 @@ class ReadObjects(NamedTuple):
         cluster.server_version = self.server_version or cluster.server_version
         cluster.failures = None if cluster.failures is None else cluster.failures.without(self.touched)
         cluster.metrics = [*cluster.metrics, *self.metrics]
+        cluster.events = [*cluster.events, *self.events]
         cluster.ended = [*cluster.ended, *(ended_object.obj for ended_object in self.ended)]
 
 
@@ -281,7 +287,7 @@ class _Reader:
         self.takes_hooks = False
         self.taken_hooks: dict[int, tuple[int, int, str]] = {}  # by index: phase, weight and name
         self._arguments = 0
-        self.failed_creates: FailedCreates | None = None  # until there are events
+        self.events: list[Event] = []  # about nodes, and about pods that could not be created
         self.touched: list[Touched] = []
         self.metrics: list[Object] = []
         self.server_version = ""
@@ -323,7 +329,9 @@ class _Reader:
         """Take objects that were read elsewhere."""
         self.server_version = listed.server_version
         for at, obj in enumerate(listed.objects):
-            if obj.kind in _METRICS:
+            if isinstance(obj, Event):
+                self.events.append(obj)
+            elif obj.kind in _METRICS:
                 self.metrics.append(obj)
             else:
                 self._store(obj, listed.source, 1, at)
@@ -368,12 +376,12 @@ class _Reader:
 
     def effects(self) -> tuple[object, ...]:
         """Return what changes with all that is read and may have an effect on scheduling."""
-        seen = len(self.touched), len(self.failed_creates or ()), self.server_version
+        seen = len(self.touched), len(self.events), self.server_version
         return len(self.objects), len(self.hooks), len(self.refused), *seen
 
     def _read_so_far(self) -> tuple[int, int]:
-        read = len(self.objects) + len(self.hooks) + len(self.refused) + len(self.metrics)
-        return read, self.skipped.total()
+        aside = len(self.metrics) + len(self.events)
+        return len(self.objects) + len(self.hooks) + len(self.refused) + aside, self.skipped.total()
 
     def _read_file(self, opened: BinaryIO, source: str, may_leave_out: bool) -> None:
         """Read a file; one without objects may be left out."""
@@ -606,8 +614,16 @@ class _Reader:
         return []
 
     def _read_aside(self, document: Any, kind: str, api_version: str) -> bool:
-        """Note a document of moorage, or metrics; False for others, which a cluster may store."""
+        """Note a document of moorage, metrics, or an event; False for others, which a cluster may store, and
+        for events that nothing reads."""
         group = api_version.partition("/")[0]
+        if full_kind(kind, api_version) in EVENTS:
+            with suppress(InputError):  # of another shape
+                event = decode(document, Event)
+                is_of_node = event.about.kind == Node.__name__
+                self.events += [event] * (is_of_node or event.reason == FAILED_CREATE)
+                return is_of_node
+            return False
         if kind in _METRICS and group in ("", "metrics.k8s.io"):
             from .usage_metrics import read_metrics  # few inputs have metrics
 
@@ -688,12 +704,7 @@ class _Reader:
         return self._all_texts or self._origins.first_argument < self._origins.argument
 
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
-        """Note an object of a change that may let the API server admit what it refused, and an event that
-        says what it refuses."""
-        if full_kind(kind, api_version) in of_workloads.seen_failures.KINDS:
-            if self.failed_creates is None:
-                self.failed_creates = of_workloads.seen_failures.FailedCreates()
-            self.failed_creates.take(document)
+        """Note an object of a change that may let the API server admit what it refused."""
         touched = of_workloads.seen_failures.Touched(kind, api_version.rpartition("/")[0], "", "")
         if (self._arguments > 1 or self._all_texts) and touched.may_admit:
             meta = of_workloads.custom_objects.metadata_of(document) or ObjectMeta()

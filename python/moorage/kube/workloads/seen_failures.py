@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.errors import InputError
 from moorage.lazy import NamedTuple
 
-from ..apiserver.decode import decode
+from ..model.event import FAILED_CREATE, Event, Regarding
 from ..model.meta import Condition, Object, ObjectMeta, with_condition
 from ..model.node import Namespace
 from ..model.pod import Pod
@@ -77,8 +75,9 @@ def past_cause(message: str, namespace: str, near: Collection[Object]) -> str:
 
 # ---- seen failures -----------------------------------------------------------------------------------------
 
-REPLICA_FAILURE, FAILED_CREATE = "ReplicaFailure", "FailedCreate"
-"""Type and reason of the condition (kubernetes v1.36, pkg/controller/replicaset/replica_set_utils.go)."""
+REPLICA_FAILURE = "ReplicaFailure"
+"""Type of the condition (kubernetes v1.36, pkg/controller/replicaset/replica_set_utils.go), whose reason is
+`FAILED_CREATE`."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 _HELD = (ResourceQuota, LimitRange, Pod)
 _BY_QUOTA = ("exceeded quota: ", "failed quota: ")
@@ -257,69 +256,29 @@ def _comparable(template: PodTemplateSpec) -> PodTemplateSpec:
 #
 # Of the workloads that Kubernetes has, ReplicaSets and ReplicationControllers alone have such a condition.
 
-KINDS = frozenset({"Event", "Event.events.k8s.io"})
 
-
-class _Regarding(msgspec.Struct, frozen=True):
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-
-
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    involved_object: _Regarding = _Regarding()
-    regarding: _Regarding = _Regarding()
-    reason: str = ""
-    message: str = ""
-    note: str = ""
-    event_time: str | None = None
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-
-
-class FailedCreates:
-    """Collects these events."""
-
-    def __init__(self) -> None:
-        self._conditions: dict[_Regarding, tuple[str, Condition]] = {}
-
-    def __len__(self) -> int:
-        return len(self._conditions)
-
-    def take(self, document: Any) -> None:
-        """Take an event, if it says why a pod was not created; of several about one workload the last counts.
-
-        Parameters
-        ----------
-        document : dict or bytes
-            The event as a JSON value, or its JSON text.
-        """
-        try:
-            event = decode(document, _Event)
-        except InputError:  # of another shape; nothing else reads it
-            return
+def with_failed_creates(objects: Sequence[Object], events: Iterable[Event]) -> Iterator[tuple[int, Object]]:
+    """Yield the workloads that get a condition, with their indexes: those that have none. Of several events
+    about one workload the last counts."""
+    conditions = dict[Regarding, tuple[str, Condition]]()
+    for event in events:
         if event.reason != FAILED_CREATE:
-            return
-        about = event.involved_object if event.involved_object.name else event.regarding
+            continue
         first = event.first_timestamp or event.event_time or event.last_timestamp
         last, message = event.last_timestamp or first or "", event.message or event.note
-        message = message.removeprefix("Error creating: ")
         condition = Condition(
             type=REPLICA_FAILURE,
             status="True",
             reason=FAILED_CREATE,
-            message=message,
+            message=message.removeprefix("Error creating: "),
             last_transition_time=first,
         )
-        earlier = self._conditions.get(about, ("", condition))
-        self._conditions[about] = max(earlier, (last, condition), key=itemgetter(0))
-
-    def put(self, objects: Sequence[Object]) -> Iterable[tuple[int, Object]]:
-        """Yield the workloads that get a condition, with their indexes: those that have none."""
-        for at, obj in enumerate(objects if self._conditions else ()):
-            if isinstance(obj, MAKERS) and failed_create(obj) is None:
-                conditions = self._conditions.get(_Regarding(obj.kind, default_namespace(obj), obj.name))
-                if conditions is not None:
-                    status: Any = obj.status  # type: ignore[attr-defined]
-                    status = replace(status, conditions=with_condition(status.conditions, conditions[1]))
-                    yield at, replace(obj, status=status)
+        earlier = conditions.get(event.about, ("", condition))
+        conditions[event.about] = max(earlier, (last, condition), key=itemgetter(0))
+    for at, obj in enumerate(objects if conditions else ()):
+        if isinstance(obj, MAKERS) and failed_create(obj) is None:
+            known = conditions.get(Regarding(obj.kind, default_namespace(obj), obj.name))
+            if known is not None:
+                status: Any = obj.status  # type: ignore[attr-defined]
+                status = replace(status, conditions=with_condition(status.conditions, known[1]))
+                yield at, replace(obj, status=status)

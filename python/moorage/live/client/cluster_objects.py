@@ -12,13 +12,14 @@ from moorage.errors import InputError
 from moorage.kube import Namespace, Node, Object, Pod
 from moorage.kube.apiserver.decode import UNREADABLE, Head, decode, decode_as, is_known
 from moorage.kube.model.autoscaling import AutoscalerFlags, KarpenterSettings, MachineGroup
+from moorage.kube.model.event import FAILED_CREATE, Event
 from moorage.kube.model.meta import LAST_APPLIED, resource
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.plain import object_to_dict, plain
 from moorage.kube.read.object_defaults import decoded_revision
 from moorage.kube.read.snapshots import read_server_version
-from moorage.kube.workloads.seen_failures import FAILED_CREATE, FailedCreates
+from moorage.kube.workloads.seen_failures import with_failed_creates
 from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, ServerError, structs
 
 from .api_client import ApiClient
@@ -94,19 +95,12 @@ def list_cluster(client: ApiClient, with_metrics: bool = False) -> tuple[list[Ob
             if kind in REQUIRED:
                 raise
             refused.append(resource(kind))
-    failures = FailedCreates()
     try:
-        events = client.connection.request(
-            "GET", "/api/v1/events", {"fieldSelector": f"reason={FAILED_CREATE}"}
-        )
-        for event in decode(events, Head[msgspec.Raw]).items or ():
-            failures.take(event)
+        for at, obj in with_failed_creates(objects, _events(client, f"reason={FAILED_CREATE}")):
+            objects[at] = obj
     except ForbiddenError:
         refused.append("events")
-    except NotFoundError:
-        pass  # a server without events
-    for at, obj in failures.put(objects):
-        objects[at] = obj
+    objects += events_of_nodes(client)
     if with_metrics:
         from moorage.kube.read.usage_metrics import GROUP_VERSION, KINDS, read_metrics
 
@@ -122,6 +116,27 @@ def list_cluster(client: ApiClient, with_metrics: bool = False) -> tuple[list[Ob
                 pass  # a server without metrics, or whose metrics server does not answer
     warnings = [f"Left out, because the user may not list them: {', '.join(refused)}."] if refused else []
     return objects, warnings
+
+
+def events_of_nodes(client: ApiClient) -> list[Event]:
+    """List the events of nodes; none where the user may not list events.
+
+    Raises
+    ------
+    ApiError
+        The server did not answer.
+    """
+    with suppress(ForbiddenError):
+        return _events(client, f"involvedObject.kind={Node.__name__}")
+    return []
+
+
+def _events(client: ApiClient, selector: str) -> list[Event]:
+    """List events by a field selector; none of a server without events."""
+    with suppress(NotFoundError):
+        listed = client.connection.request("GET", "/api/v1/events", {"fieldSelector": selector})
+        return [decode(event, Event) for event in decode(listed, Head[msgspec.Raw]).items or ()]
+    return []
 
 
 def without_contents(obj: Object) -> Object:

@@ -36,6 +36,7 @@ from moorage.kube import (
     decode_object,
     object_to_dict,
 )
+from tests.doors.engine import in_tree_registry
 
 Json = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -193,6 +194,12 @@ def accepted(kind: str, spec: Json) -> Json:
         return spec | {"template": spec["template"] | {"spec": inside}}
     labels = {"matchLabels": spec["template"].get("metadata", {}).get("labels", {})}
     return {"selector": labels} | spec if kind in SELECTING else spec
+
+
+def in_tree(name: str) -> Any:
+    """The class of an in-tree plugin, with all of its methods."""
+    kind: Any = in_tree_registry()[name]
+    return type(kind().awake()) if hasattr(kind, "awake") else kind
 
 
 def cluster(*objects: Object | Iterable[Object]) -> Cluster:

@@ -21,7 +21,6 @@ from moorage._core.base.go_sort import sort_order as sort_order
 # Objects of an informer, compared with dicts; their undo and their copies.
 from moorage._core.base.indexed_objects import IndexedObjects as IndexedObjects
 from moorage._core.base.indexed_objects import Mark as Mark
-from moorage._core.base.indexed_objects import OrderedMap as OrderedMap
 from moorage._core.base.indexed_objects import Reader as Reader
 from moorage._core.base.indexed_objects import of_dependents as of_dependents
 
@@ -42,7 +41,6 @@ from moorage._core.base.selectors import tolerates as tolerates
 # Interned sets, strings and symbols, compared with dicts; and what forks may share of them.
 from moorage._core.base.sets import PortSets as PortSets
 from moorage._core.base.sets import Taint as Taint
-from moorage._core.base.sets import TaintSets as TaintSets
 from moorage._core.base.sets import Toleration as Toleration
 from moorage._core.base.string_index import StringIndex as StringIndex
 from moorage._core.base.symbols import Symbols as Symbols
@@ -156,7 +154,6 @@ from moorage._core.state.images import normalized_image_name as normalized_image
 from moorage._core.state.node_terms import Requirement as Requirement
 
 # What pods of one template share, and what forks may share of it.
-from moorage._core.state.pod_class import PodClasses as PodClasses
 from moorage._core.state.pod_class import Shape as Shape
 
 # Bound pods as tests and twins need them; specs that have to be read once.
@@ -198,15 +195,12 @@ from moorage.engine.devices.claim_requests import Features as Features
 from moorage.engine.devices.claim_requests import PoolsInvalidError as PoolsInvalidError
 from moorage.engine.devices.claim_requests import SearchTimeoutError as SearchTimeoutError
 from moorage.engine.devices.claim_requests import SelectorError as SelectorError
-from moorage.engine.devices.claim_writer import POD_RETRIES as POD_RETRIES
-from moorage.engine.devices.claim_writer import RETRIES as RETRIES
 
 # Writes that fail: how often they are tried, and the texts.
 from moorage.engine.devices.claim_writer import ClaimWriter as ClaimWriter
 
 # Claims of equal pods, without a scheduler around them.
 from moorage.engine.devices.device_demands import AskingClaim as AskingClaim
-from moorage.engine.devices.device_pools import NO_COUNTERS as NO_COUNTERS
 
 # Pools and devices of slices, for the slow twin, which looks at every slice.
 from moorage.engine.devices.device_pools import DevicePool as DevicePool
@@ -230,9 +224,6 @@ from moorage.engine.devices.extended_resources import claim_spec as claim_spec
 from moorage.engine.devices.resource_classes import ResourceClasses as ResourceClasses
 from moorage.engine.extenders import extender_wire as extender_wire
 from moorage.engine.extenders import http_extender as http_extender
-
-# How large an answer may be is lowered, a reader is left out; types of answers are gone through.
-from moorage.engine.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
 
 # A client by itself: what it sends, which answers it refuses, TLS.
 from moorage.engine.extenders.http_extender import HTTPExtender as HTTPExtender
@@ -259,9 +250,6 @@ from moorage.engine.framework.configuration import effective as effective
 # Loading step by step, with upstream's texts.
 from moorage.engine.framework.configuration.loading import load_configuration as load_configuration
 
-# Arguments of all plugins, gone through.
-from moorage.engine.framework.configuration.types import ARGS as ARGS
-
 # Events by which tests move pods, and hints that are called once for a class.
 from moorage.engine.framework.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.engine.framework.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
@@ -287,12 +275,6 @@ from moorage.engine.framework.extension_points import pre_bind_groups as pre_bin
 from moorage.engine.framework.group_index import GroupTree as GroupTree
 from moorage.engine.framework.group_index import PodGroups as PodGroups
 
-# What forks may share, as it has no state.
-from moorage.engine.framework.handle import AT_ONCE as AT_ONCE
-
-# What a handle hands out, by itself and for controllers without a scheduler.
-from moorage.engine.framework.handle import AlikeEvents as AlikeEvents
-
 # Extenders that tests write, and the victims that they are told.
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
 from moorage.engine.framework.handle import Victims as Victims
@@ -304,7 +286,6 @@ from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugi
 from moorage.engine.framework.in_tree_plugins import Signer as Signer
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
-from moorage.engine.framework.node_masks import matcher_of as matcher_of
 
 # Columns of two sources, which have to be alike.
 from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns
@@ -335,11 +316,6 @@ from moorage.engine.plugins.inter_pod_affinity import InterPodAffinity as InterP
 # The taint of a cordon.
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE as UNSCHEDULABLE
 from moorage.engine.plugins.node_resources import NodeResourcesFit as NodeResourcesFit
-from moorage.engine.plugins.node_volume_limits import NodeVolumeLimits as NodeVolumeLimits
-from moorage.engine.plugins.pod_topology_spread import PodTopologySpread as PodTopologySpread
-from moorage.engine.plugins.queue_and_groups import GangScheduling as GangScheduling
-from moorage.engine.plugins.queue_and_groups import PrioritySort as PrioritySort
-from moorage.engine.plugins.queue_and_groups import SchedulingGates as SchedulingGates
 
 # All plugins, gone through; configurations that are read with them.
 from moorage.engine.plugins.registry import IN_TREE as IN_TREE
@@ -348,20 +324,10 @@ from moorage.engine.plugins.registry import in_tree as in_tree
 from moorage.engine.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.engine.plugins.registry import read_configuration as read_configuration
 
-# The facts of plugins that are not whole yet, against those that are.
-from moorage.engine.plugins.sleeping_plugins import PluginFacts as PluginFacts
-
 # How well volumes are used, number by number.
 from moorage.engine.plugins.volume_binding import StorageScore as StorageScore
 from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.engine.plugins.volume_binding import sources_of as sources_of
-
-# Tables of labels, and the way without a description of needs, which has to decide alike.
-from moorage.engine.plugins.volume_restrictions_and_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
-from moorage.engine.plugins.volume_restrictions_and_zone import VolumeZone as VolumeZone
-
-# What preempts for groups is replaced; the parameters of the plugin.
-from moorage.engine.preemption import default_preemption as default_preemption
 
 # Steps of preemption, one by one, with upstream's texts.
 from moorage.engine.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
@@ -417,7 +383,6 @@ from moorage.engine.scheduler.cycle.status_writes import not_scheduled as not_sc
 # Patches of a group's status, one by one.
 from moorage.engine.scheduler.cycle.status_writes import patch_groups as patch_groups
 from moorage.engine.scheduler.cycle.status_writes import patch_pod as patch_pod
-from moorage.engine.scheduler.event_handlers import STORAGE as STORAGE
 
 # Handlers are called one by one, and their calls are noted.
 from moorage.engine.scheduler.event_handlers import NodeHandler as NodeHandler
@@ -436,9 +401,6 @@ from moorage.engine.scheduler.group_members import PlacementMemory as PlacementM
 from moorage.engine.scheduler.loop import Loop as Loop
 from moorage.engine.scheduler.loop import Policy as Policy
 
-# The latest time that a clock may tell.
-from moorage.engine.scheduler.options import MOST as MOST
-
 # The clock of a cluster's own store.
 from moorage.engine.scheduler.place import Placing as Placing
 
@@ -449,12 +411,6 @@ from moorage.engine.scheduler.place_group import place_group as place_group
 # Single cycles and replicas, with which runs of pods are compared.
 from moorage.engine.scheduler.schedule_pods import replica as replica
 from moorage.engine.scheduler.schedule_pods import schedule_one as schedule_one
-
-# How many calls are not measured.
-from moorage.engine.scheduler.scheduler_metrics import SAMPLED as SAMPLED
-
-# Buckets of metrics, compared with upstream's; a type for annotations.
-from moorage.engine.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
 
 # Metrics go to a registry of the test.
 from moorage.engine.volume import metrics as metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import DynamicResources, claim_cache, may_be_of
+from tests.doors.engine import claim_cache, may_be_of
 from tests.doors.kube import decode
 from tests.make import node, pod, scheduler
 
@@ -94,7 +94,7 @@ def test_a_search_ends_in_time_as_upstreams_would(timeout: str, text: str) -> No
     devices = [device(f"d{at:02}", {"model": f"m{at % 2}"}) for at in range(40)]
     wanted = claim("c", [request(count=21)], [{"matchAttribute": f"{DRIVER}/model"}])
     plugins = (
-        DynamicResources({"filterTimeout": timeout}) if plugin.name == DynamicResources.name else plugin
+        type(plugin)({"filterTimeout": timeout}) if plugin.name == "DynamicResources" else plugin
         for plugin in mo.default_profile().plugins
     )
     objects = node("a"), pod("p", claims=["c"]), device_class("gpu"), resource_slice("a", devices), wanted
@@ -145,7 +145,7 @@ def test_an_allocation_is_in_flight_while_prebind_waits(version: str, is_pending
         one.client.update(replace(written, status=replace(written.status, devices=devices)))
 
     one = Scheduler(made, kubernetes_version=version, clock=lambda: now, wait=wait)
-    plugin = next(each for each in one.profile.plugins if isinstance(each, DynamicResources))
+    plugin = next(each for each in one.profile.plugins if each.name == "DynamicResources")
     assert one.run().placements == {"default/p": "b"}
     assert seen
     assert seen[0] is is_pending

@@ -10,12 +10,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.doors.engine import IN_TREE_CLASSES, PluginFacts, VolumeBinding, interface
+from tests.doors.engine import IN_TREE_CLASSES, VolumeBinding, interface
 from tests.make import node, pod
 
 from moorage import Cluster, Scheduler
 
-ASLEEP = [kind for kind in IN_TREE_CLASSES if issubclass(kind, PluginFacts)]
+ASLEEP = [kind for kind in IN_TREE_CLASSES if hasattr(kind, "awake")]
 
 
 def by_name(scheduler: Scheduler, name: str) -> interface.Plugin:
@@ -23,7 +23,7 @@ def by_name(scheduler: Scheduler, name: str) -> interface.Plugin:
 
 
 @pytest.mark.parametrize("kind", ASLEEP, ids=lambda kind: kind.__name__)
-def test_facts_answer_as_the_whole_plugin(kind: type[PluginFacts]) -> None:
+def test_facts_answer_as_the_whole_plugin(kind: Any) -> None:
     """What a class of the whole plugin overrides of a base class is a call that makes it whole."""
     asleep = kind()
     points, weight, args = asleep.extension_points, asleep.default_weight, asleep.args
@@ -38,7 +38,7 @@ def test_facts_answer_as_the_whole_plugin(kind: type[PluginFacts]) -> None:
 
 
 @pytest.mark.parametrize("kind", ASLEEP, ids=lambda kind: kind.__name__)
-def test_hints_are_those_of_the_whole_plugin(kind: type[PluginFacts]) -> None:
+def test_hints_are_those_of_the_whole_plugin(kind: Any) -> None:
     one = Scheduler()
     asleep, whole = kind(handle=one.handle), kind(handle=one.handle).awake()
     for late, hinted in zip(asleep.events_to_register(), whole.events_to_register(), strict=True):
@@ -97,6 +97,6 @@ def test_a_plugin_that_is_whole_already_keeps_its_state() -> None:
 
 def test_a_second_scheduler_takes_copies_of_whole_plugins() -> None:
     one = Scheduler()
-    whole = [plugin.awake() for plugin in one.profile.plugins if isinstance(plugin, PluginFacts)]
+    whole = [plugin.awake() for plugin in one.profile.plugins if type(plugin) in ASLEEP]
     other = Scheduler(profile=one.profile)
     assert [by_name(other, plugin.name) is plugin for plugin in whole] == [False] * len(whole)

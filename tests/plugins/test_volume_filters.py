@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import TOPOLOGY_LABELS, SearchCalls
+from tests.doors.engine import SearchCalls
 from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 from tests.words import BIND_COMPLETED, MIGRATED_PLUGINS
@@ -34,7 +34,7 @@ from moorage.kube import (
 
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_ZONE, BETA_REGION = (f"failure-domain.beta.kubernetes.io/{kind}" for kind in ("zone", "region"))
 FULL, ELSEWHERE = "node(s) exceed max volume count", "node(s) had no available volume zone"
 
 
@@ -359,7 +359,7 @@ volumes = st.lists(st.sampled_from(SOURCES), min_size=1, max_size=3).map(
     lambda found: tuple(uses(**source) for source in found)  # type: ignore[arg-type]
 )
 label_values = st.sampled_from(["z1", "z2", "", None])
-labels = st.fixed_dictionaries(dict.fromkeys(TOPOLOGY_LABELS, label_values)).map(
+labels = st.fixed_dictionaries(dict.fromkeys((BETA_ZONE, BETA_REGION, ZONE, REGION), label_values)).map(
     lambda found: {key: value for key, value in found.items() if value is not None}
 )
 zones = st.sampled_from(["z1", "z1__z2", "z1__", None])

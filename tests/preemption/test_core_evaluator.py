@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.twins import preemption_world
 from tests.core.twins.preemption_world import LABELS_OF_NAMESPACES, World
-from tests.doors.engine import default_preemption, schedule_one
+from tests.doors.engine import schedule_one
 from tests.make import node
 from tests.make import pod as make_pod
 from tests.preemption.test_eviction_units import SINGLE, group
@@ -22,7 +22,7 @@ from tests.scheduler.make import Nothing
 
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import FrameworkHandle, Plugin
-from moorage.engine.preemption import Evaluator
+from moorage.engine.preemption import DefaultPreemption, Evaluator
 from moorage.engine.scheduler import Profile
 from moorage.kube import Cluster, Namespace, ObjectMeta, Pod
 
@@ -50,7 +50,7 @@ class Case:
             for pod in there
         ]
         wanted = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.least}
-        plugin = default_preemption.DefaultPreemption(wanted)
+        plugin = DefaultPreemption(wanted)
         plugins = [plugin if one.name == plugin.name else one for one in default_profile(GATES).plugins]
         one = Scheduler(
             profile=Profile((*plugins, *more)),
@@ -121,9 +121,7 @@ def test_the_core_is_asked() -> None:
 
 @pytest.mark.parametrize("offset", [-6, -1, 0, 2, 7])
 def test_an_offset_counts_modulo_the_potential_nodes(offset: int) -> None:
-    plugin = default_preemption.DefaultPreemption(
-        {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
-    )
+    plugin = DefaultPreemption({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1})
     profile = Profile(
         tuple(plugin if each.name == plugin.name else each for each in default_profile().plugins)
     )

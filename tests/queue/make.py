@@ -22,9 +22,9 @@ from moorage.engine.framework import (
 from moorage.engine.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.kube import Pod, PodSchedulingGate
 from moorage.kube.releases import DEFAULT, RELEASES, default_gates
-from tests.doors.engine import Notice, PrioritySort, on
+from tests.doors.engine import Notice, on
 from tests.framework.make import framework
-from tests.make import pod
+from tests.make import in_tree, pod
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
@@ -76,7 +76,7 @@ def saying(answer: bool) -> Callable[[Pod, Any, Any], QueueingHint]:
 def make_queue(*plugins: Plugin, clock: Any = None, sorter: Plugin | None = None, **settings: Any) -> Any:
     """A queue of one profile with these plugins."""
     gates = default_gates(RELEASES[settings.pop("release", DEFAULT)])
-    one = framework(sorter or PrioritySort(), *plugins, feature_gates=gates)
+    one = framework(sorter or in_tree("PrioritySort")(), *plugins, feature_gates=gates)
     nominator = settings.pop("nominator", None)
     return SchedulingQueue([one], clock or Clock(), QueueSettings(**settings), nominator)
 

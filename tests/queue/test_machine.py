@@ -17,12 +17,11 @@ from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     NODE_ADD,
     NODE_DELETE,
-    SchedulingGates,
     on,
     queue_if,
     unschedulable_pods,
 )
-from tests.make import node, pod
+from tests.make import in_tree, node, pod
 from tests.queue.make import Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 from tests.words import GROUP_ANNOTATION
@@ -106,7 +105,7 @@ def plugins() -> list[Any]:
         for name in REJECTORS
     ]
     # Extra rule: who waits for new nodes hears of taints. Here nothing is tainted.
-    return [SchedulingGates(), *made]
+    return [in_tree("SchedulingGates")(), *made]
 
 
 class QueueMachine(RuleBasedStateMachine):

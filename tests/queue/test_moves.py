@@ -25,7 +25,6 @@ from tests.doors.engine import (
     NODE_ADD,
     NODE_DELETE,
     Notice,
-    SchedulingGates,
     Strategy,
     gates_by_group,
     gates_only_with,
@@ -33,7 +32,7 @@ from tests.doors.engine import (
 )
 from tests.doors.store import with_version
 from tests.framework.make import make
-from tests.make import node, pod
+from tests.make import in_tree, node, pod
 from tests.queue.make import (
     ADD,
     FORCE_ACTIVATE,
@@ -163,7 +162,7 @@ def test_a_pod_that_was_not_popped_does_not_come_back() -> None:
 
 
 def test_a_gated_pod_waits_for_its_gate() -> None:
-    queue = make_queue(SchedulingGates(), WANTS_NODES)
+    queue = make_queue(in_tree("SchedulingGates")(), WANTS_NODES)
     gated = queued("a", scheduling_gates=GATED)
     queue.add([gated])
     info = queue.get("a")
@@ -277,7 +276,7 @@ def test_a_pod_that_is_added_twice_is_there_once() -> None:
 
 def test_nominations_follow_the_updates_of_pods_in_the_queue() -> None:
     nominator = PodNominator()
-    queue = make_queue(SchedulingGates(), WANTS_NODES, nominator=nominator)
+    queue = make_queue(in_tree("SchedulingGates")(), WANTS_NODES, nominator=nominator)
     wishes = replace(queued("a"), status=replace(queued("a").status, nominated_node_name="n"))
     queue.add([wishes])
     assert nominator.nominated_node(wishes) == "n"
@@ -379,7 +378,7 @@ def test_pre_enqueue_is_asked_about_pods_that_it_may_reject() -> None:
 def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:
     """Also if it derives from one that reads only what a pod may lack."""
 
-    class Mine(SchedulingGates):
+    class Mine(in_tree("SchedulingGates")):  # type: ignore[misc]
         def pre_enqueue(self, pod: Pod) -> Status | None:
             return Status(UNRESOLVABLE, ("mine",)) if pod.name == "b" else super().pre_enqueue(pod)
 

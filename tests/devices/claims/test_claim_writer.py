@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import claim, request
-from tests.doors.engine import POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
+from tests.doors.engine import ClaimWriteError, ClaimWriter
 from tests.make import pod
 
 from moorage.kube import (
@@ -26,6 +26,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 STALE = ConflictError("the object has been modified")
 FORBIDDEN = ApiError("not allowed")
 INTERNAL = ApiError("Internal error occurred: no luck")
+RETRIES, POD_RETRIES = 5, 4
 USER = ResourceClaimConsumerReference(resource="pods", name="p", uid="u")
 MAPPINGS = (ContainerExtendedResourceRequest("c", "example.com/gpu", "r"),)
 

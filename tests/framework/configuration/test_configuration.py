@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors.engine import (
-    ARGS,
     IN_TREE,
     POINTS,
     dependents_off,
@@ -289,7 +288,7 @@ WIRE_NAMES = [
     "httpTimeout", "parallelism", "leaderElection", "scoringStrategy", "resources", "shape", "addedAffinity",
 ]  # fmt: skip
 shaped = st.recursive(
-    json_values | st.sampled_from(sorted(ARGS)),
+    json_values | st.sampled_from(sorted(REGISTRY)),
     lambda inner: (
         st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(WIRE_NAMES), inner, max_size=4)
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import InterPodAffinity, PodGates, PodTopologySpread, Signer
-from tests.make import Json, container, pod, port
+from tests.doors.engine import InterPodAffinity, PodGates, Signer
+from tests.make import Json, container, in_tree, pod, port
 
 import moorage.engine.framework as fwk
 from moorage import default_profile
@@ -18,6 +18,7 @@ from moorage.store import ObjectStore
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+PodTopologySpread = in_tree("PodTopologySpread")
 LISTED = PodTopologySpread({"defaultingType": "List"})
 
 

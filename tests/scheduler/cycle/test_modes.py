@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.conformance.modes import Mode, every_mode
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
 from tests.core.make import pinned
-from tests.doors.engine import PodTopologySpread, schedule_one
-from tests.make import ZONE, container, node, pod, port
+from tests.doors.engine import schedule_one
+from tests.make import ZONE, container, in_tree, node, pod, port
 
 from moorage import Scheduler, default_profile
 from moorage.engine.scheduler import Profile
@@ -160,8 +160,8 @@ def profile(spread: bool) -> Profile:
     """The default profile, which signs no pod, or one without default constraints, which does."""
     if spread:
         return default_profile()
-    plugins = [one for one in default_profile().plugins if one.name != PodTopologySpread.name]
-    return Profile((*plugins, PodTopologySpread({"defaultingType": "List"})))
+    plugins = [one for one in default_profile().plugins if one.name != "PodTopologySpread"]
+    return Profile((*plugins, in_tree("PodTopologySpread")({"defaultingType": "List"})))
 
 
 def one_by_one(scheduler: Scheduler, pods: list[Pod]) -> Outcome:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import Placing, PodTopologySpread, Route, place_listed, schedule_one
-from tests.make import node, pod, port
+from tests.doors.engine import Placing, Route, place_listed, schedule_one
+from tests.make import in_tree, node, pod, port
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler, default_profile
@@ -25,8 +25,8 @@ LISTED = {"defaultingType": "List"}
 
 def unspread(*others: Any, **settings: Any) -> Profile:
     """The default profile, but that it spreads no pods by default."""
-    plugins = (p for p in default_profile().plugins if p.name != PodTopologySpread.name)
-    return Profile((*plugins, PodTopologySpread(LISTED), *others), **settings)
+    plugins = (p for p in default_profile().plugins if p.name != "PodTopologySpread")
+    return Profile((*plugins, in_tree("PodTopologySpread")(LISTED), *others), **settings)
 
 
 def scheduler(*pods: Pod, nodes: int = 4, **settings: Any) -> Scheduler:

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.doors.engine import GangScheduling, schedule_pods
+from tests.doors.engine import schedule_pods
 from tests.framework.make import make
-from tests.make import node
+from tests.make import in_tree, node
 from tests.queue.make import Clock
 from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungated
 from tests.scheduler.make import profile_with
@@ -53,7 +53,7 @@ class GangMachine(RuleBasedStateMachine):
     def begin(self, python: bool, cpus: list[int], there: set[str]) -> None:
         self.store, self.clock = ObjectStore(), Clock()
         plugins = (make(mo.ReservePlugin, "R", reserve=None, unreserve=None),) if python else ()
-        profile = profile_with(*plugins, GangScheduling())
+        profile = profile_with(*plugins, in_tree("GangScheduling")())
         self.scheduler = Scheduler(self.store, clock=self.clock, profile=profile, feature_gates=GATES)
         self.names = 0
         self.result: ScheduleResult | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import GangScheduling, schedule_one
+from tests.doors.engine import schedule_one
 from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -57,7 +57,7 @@ def test_the_minimum_holds_with_the_plugin() -> None:
     """Without GangScheduling pods of a group are tried together, and no more."""
     one = world(nodes(2), gang("g", 3), members("g", 3))
     assert not one.run().placements
-    profile = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != GangScheduling.name))
+    profile = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != "GangScheduling"))
     one = world(nodes(2), gang("g", 4), members("g", 3), profile=profile)
     assert placed(one.run()) == ["g-0", "g-1"]
 

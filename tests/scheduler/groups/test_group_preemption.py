@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.doors.engine import (
-    GangScheduling,
     Unit,
-    default_preemption,
     place_group,
     units_by_importance,
     violations,
 )
 from tests.framework.make import make
-from tests.make import ZONE, node, pod, port
+from tests.make import ZONE, in_tree, node, pod, port
 from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority
@@ -41,6 +39,7 @@ from tests.scheduler.make import profile_with
 import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import Profile
+from moorage.engine.preemption import DefaultPreemption
 from moorage.engine.scheduler import Eviction, ScheduleResult
 from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, PodGroup, UnitKey
 
@@ -59,7 +58,7 @@ def its(count: int, priority: int = 10, **rest: Any) -> list[Pod]:
 
 
 def full(*objects: Any, python: bool = False, **rest: Any) -> Scheduler:
-    plugins = {"profile": profile_with(PYTHON, GangScheduling())} if python else {}
+    plugins = {"profile": profile_with(PYTHON, in_tree("GangScheduling")())} if python else {}
     return world(*objects, **{"feature_gates": GATES} | plugins | rest)
 
 
@@ -105,7 +104,7 @@ def test_nominations_that_come_and_go_end_the_run() -> None:
     )
     asked = list[object]()
 
-    class Nominating(default_preemption.DefaultPreemption):
+    class Nominating(DefaultPreemption):
         def pod_group_post_filter(self, failed: mo.FailedGroup) -> Any:
             asked.append(failed)
             return next(answers) if len(asked) < 20 else (None, mo.Status(mo.Code.ERROR))
@@ -146,7 +145,7 @@ def test_an_error_of_the_search_is_that_of_the_group() -> None:
         return None if info.pods else mo.Status(mo.Code.ERROR, ("broke",))
 
     fails = make(mo.FilterPlugin, "Fails", filter=on_empty_nodes)
-    plugins = profile_with(GangScheduling(), fails)
+    plugins = profile_with(in_tree("GangScheduling")(), fails)
     one = full(nodes(4), [victim("v", cpu=4)], asking(1), its(1, cpu=3), profile=plugins)
     error = (
         'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: '
@@ -243,7 +242,7 @@ def test_a_reserve_plugin_finds_no_pods_that_may_leave_and_hears_of_nominated_po
         seen.append([each.name for each in info.pods])
 
     looks = make(mo.ReservePlugin, "Looks", reserve=reserve, unreserve=lambda *rest: None)
-    plugins = profile_with(GangScheduling(), looks)
+    plugins = profile_with(in_tree("GangScheduling")(), looks)
     one = full(nodes(4), [victim("v", cpu=4)], asking(1), its(1, cpu=3), profile=plugins)
     assert evicted(one.run()) == ["v"]
     assert seen == [["p-0"]] * 3, "without v, with the nomination, and for good"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import GangScheduling
 from tests.make import node
 from tests.preemption.world import nominated, victim
 from tests.scheduler.groups.gang_kit import (
@@ -152,7 +151,7 @@ def test_no_pod_of_a_tree_that_succeeds_is_placed() -> None:
 def test_a_tree_that_needs_fewer_groups_wakes_its_pods(version: str, wakes: bool) -> None:
     tree = tree_of(composite("r", 2), gang("g", 1, "r"))
     one = of(version, nodes(2), *tree)
-    (plugin,) = (each for each in one.profile.plugins if isinstance(each, GangScheduling))
+    (plugin,) = (each for each in one.profile.plugins if each.name == "GangScheduling")
     hints = [each.hint for each in plugin.events_to_register() if each.event.resource == COMPOSITE_POD_GROUP]
     assert len(hints) == 1 + wakes
     for fewer, hint in ((1, QueueingHint.QUEUE), (2, QueueingHint.QUEUE_SKIP)) if wakes else ():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests import make as kit
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import DynamicResources, Loop, Policy
+from tests.doors.engine import Loop, Policy
 from tests.framework.make import make as make_plugin
 from tests.scheduler.make import by_plugins
 
@@ -127,7 +127,7 @@ class Counting(ObjectStore):
         return super().update(obj)
 
 
-class Noting(DynamicResources):
+class Noting(kit.in_tree("DynamicResources")):  # type: ignore[misc]
     """Notes the pods of which claims are written after the core's loop, of each call."""
 
     def __init__(self) -> None:
@@ -506,7 +506,7 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
     assert outcomes[0][0]["default/q"]
 
 
-class NodeByNode(DynamicResources):
+class NodeByNode(kit.in_tree("DynamicResources")):  # type: ignore[misc]
     """Knows no needs, so that Filter goes node by node."""
 
     def _ask_all_nodes(self, cycle: Any, demand: Any, asked: Pod) -> None:
@@ -519,7 +519,7 @@ def test_a_cycle_answers_for_all_nodes_as_node_by_node() -> None:
     deallocated, and the pod fits there then."""
     there = [CLASS, resource_slice("n0", []), resource_slice("n1", [device("d1"), device("d2")])]
     outcomes = []
-    for kind in DynamicResources, NodeByNode:
+    for kind in kit.in_tree("DynamicResources"), NodeByNode:
         given = by_plugins()
         plugins = [kind() if plugin.name == kind.name else plugin for plugin in given.plugins]
         objects = [*there, elsewhere(), claim("new", [request()])]
@@ -546,7 +546,7 @@ def test_claims_are_allocated_on_a_node_that_came_since_pre_filter() -> None:
     taken = held.client.list(ResourceClaim)[0]
     one = make([CLASS, *DEVICES, *taken, claim("two", [request(count=2)])], [], nodes=0)
     framework, state, asking = one.context.rotation.engines[0].framework, CycleState(), pod("p", "two")
-    plugin: Any = next(each for each in one.profile.plugins if each.name == DynamicResources.name)
+    plugin: Any = next(each for each in one.profile.plugins if each.name == "DynamicResources")
     assert plugin.pre_filter(state, asking, framework.all_nodes()) is None
     answers = {name: plugin.filter(state, asking, held.cache.node_info(name)) for name in ("n0", "n1")}
     (on,) = {one.spec.node_name for one in held.client.list(Pod)[0]}
@@ -554,7 +554,7 @@ def test_claims_are_allocated_on_a_node_that_came_since_pre_filter() -> None:
 
 
 def test_a_profile_without_a_plugin_about_devices_places_its_pods_beside_others() -> None:
-    less = [each for each in default_profile().plugins if each.name != DynamicResources.name]
+    less = [each for each in default_profile().plugins if each.name != "DynamicResources"]
     profiles = [default_profile(), Profile(less, scheduler_name="less")]
     other = pod("q")
     other = replace(other, spec=replace(other.spec, scheduler_name="less"))

@@ -14,11 +14,10 @@ from tests.doors.engine import (
     ClaimPlugin,
     Route,
     VolumesInUse,
-    VolumeZone,
     sources_of,
     terms,
 )
-from tests.make import node, pod, port
+from tests.make import in_tree, node, pod, port
 from tests.scheduler.make import by_plugins
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
@@ -157,7 +156,7 @@ def routes(one: Scheduler, pods: Sequence[Pod]) -> list[int]:
     return [batch.route(at) for at in range(len(batch))]
 
 
-class NotingZone(VolumeZone):
+class NotingZone(in_tree("VolumeZone")):  # type: ignore[misc]
     """Notes the pods that plugins schedule."""
 
     def __init__(self) -> None:
@@ -341,7 +340,7 @@ def asked_plugins(others: Sequence[Object]) -> tuple[Scheduler, Callable[..., li
     nodes = [node("a", labels={ZONE: "y", "host": "a"}), node("b", labels={ZONE: "z", "host": "b"})]
     limits = {"d": 9, "e": 9, "pd.csi.storage.gke.io": 9}
     cluster = Cluster(nodes=nodes, others=[csi_node("a", **limits), *map(with_capacity, others)])
-    profile = profile_with(VolumeZone(), kind, VolumeLimitScaling=True)
+    profile = profile_with(in_tree("VolumeZone")(), kind, VolumeLimitScaling=True)
     one = Scheduler(cluster, feature_gates={"VolumeLimitScaling": True}, profile=profile)
 
     def batch(*names: str, **rest: Any) -> list[str]:

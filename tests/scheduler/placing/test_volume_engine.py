@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.doors.answers import examine_preemption
-from tests.doors.engine import ClaimPlugin, NodeVolumeLimits, schedule_one, sources_of, uses_volumes
-from tests.make import node, pod
+from tests.doors.engine import ClaimPlugin, schedule_one, sources_of, uses_volumes
+from tests.make import in_tree, node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 from tests.words import BIND_COMPLETED
 
@@ -171,7 +171,7 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     assert list(found.rejected) == ["c", "d"]
 
 
-class NotingLimits(NodeVolumeLimits):
+class NotingLimits(in_tree("NodeVolumeLimits")):  # type: ignore[misc]
     """Notes which of its methods are called."""
 
     def __init__(self) -> None:
@@ -351,7 +351,7 @@ def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, .
     profile = mo.Profile([plugin for plugin in default_profile().plugins if plugin.name not in without])
     asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
     everywhere = [None, None, None]
-    for limits in (everywhere, [None, None, 1]) if only in ((), NodeVolumeLimits.name) else (everywhere,):
+    for limits in (everywhere, [None, None, 1]) if only in ((), "NodeVolumeLimits") else (everywhere,):
         ours = placed_in_turn(bound, asked, limits, "first", profile)
         assert ours == placed_in_turn(bound, asked, limits, "first", whole(without))
 

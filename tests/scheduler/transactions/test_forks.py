@@ -11,18 +11,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
 from tests.conftest import NIGHTLY
-from tests.doors.engine import (
-    AT_ONCE,
-    AlikeEvents,
-    BoundPods,
-    OrderedMap,
-    PodClasses,
-    PodGates,
-    PortSets,
-    Shape,
-    Symbols,
-    TaintSets,
-)
+from tests.doors.engine import PodGates
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
@@ -39,7 +28,7 @@ from moorage.engine.framework import Code, CycleState, PermitPlugin, ReservePlug
 from moorage.errors import InputError, MoorageError
 from moorage.kube import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
 from moorage.saved_fields import SavedFields
-from moorage.store import ObjectStore, WatchEvent
+from moorage.store import ObjectStore
 
 
 class ForkMachine(Machine):
@@ -86,9 +75,10 @@ FIXED = (
     str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates,
     Quantity,
 )  # fmt: skip
-SHARED = (
-    Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent, AlikeEvents, BoundPods,
-)  # fmt: skip
+SHARED = {
+    "Symbols", "PortSets", "TaintSets", "PodClasses", "Shape", "OrderedMap", "WatchEvent", "AlikeEvents",
+    "BoundPods",
+}  # fmt: skip
 """Append-only tables; keys of the values of indexes, which are copied before they change; events, victims."""
 
 
@@ -98,7 +88,7 @@ def reachable(root: object) -> dict[int, object]:
     todo = [root]
     while todo:
         one = todo.pop()
-        if id(one) in found or isinstance(one, (*FIXED, *SHARED)):
+        if id(one) in found or isinstance(one, FIXED) or type(one).__name__ in SHARED:
             continue
         found[id(one)] = one
         if isinstance(one, FunctionType):
@@ -109,14 +99,15 @@ def reachable(root: object) -> dict[int, object]:
 
 
 def state_in_common(one: Scheduler, other: Scheduler) -> list[str]:
-    """The types of moorage's own objects that two schedulers can both reach and that can change; AT_ONCE has
-    nothing to change."""
+    """The types of moorage's own objects that two schedulers can both reach and that can change; the writes
+    that are carried out at once have nothing to change."""
     both = reachable(one).keys() & (others := reachable(other)).keys()
-    kinds = {type(others[key]) for key in both if others[key] is not AT_ONCE}
+    kinds = {type(others[key]) for key in both}
     return sorted(
         kind.__qualname__
         for kind in kinds
         if kind.__module__.startswith("moorage")
+        and kind.__name__ != "Writes"
         and not issubclass(kind, tuple)
         and not getattr(getattr(kind, "__struct_config__", None), "frozen", False)
         and not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.doors.engine import STORAGE, VolumesInUse, disk_of
+from tests.doors.engine import VolumesInUse, disk_of
 from tests.make import node, pod
 from tests.store.informers.lossy import LossyClient
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
@@ -22,9 +22,24 @@ from tests.volume.make import attachment, claim, csi_node, storage_class, uses, 
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.volume import VolumeError
 from moorage.errors import CacheError
-from moorage.kube import Object, OwnerReference, Pod
+from moorage.kube import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Object,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeAttachment,
+)
 from moorage.store import InformerFactory, NotFoundError, ObjectStore
 
+STORAGE = (
+    PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity,
+    VolumeAttachment,
+)  # fmt: skip
 NODES, CLAIMS, VOLUMES, DRIVERS = "abc", ("c0", "c1", "c2", "p0-e", "p1-e"), ("v0", "v1", "v2"), ("d0", "d1")
 SOURCES = [
     *[{"claim": name} for name in (*CLAIMS, "none", "")],

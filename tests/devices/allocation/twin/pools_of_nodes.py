@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.doors.engine import (
-    NO_COUNTERS,
     DevicePool,
     Features,
     PublishedDevice,
-    matcher_of,
+    pod_matches_node_selector,
     properties_of,
 )
 
 from moorage import Quantity
-from moorage.kube import Node, NodeSelector, ResourceSlice
+from moorage.kube import Affinity, Node, NodeAffinity, NodeSelector, PodSpec, ResourceSlice
 
 
 class PoolsOfNodes:
@@ -82,10 +81,10 @@ def _pool(
     key: tuple[str, str],
     devices: list[PublishedDevice],
     elsewhere: Sequence[PublishedDevice] = (),
-    counters: Any = NO_COUNTERS,
+    counters: Any = None,
 ) -> DevicePool:
     """A pool by its devices instead of its slices."""
-    pool = DevicePool(*key, counters=counters)
+    pool = DevicePool(*key, counters=counters or {})
     pool.devices, pool.elsewhere = devices, [*elsewhere]
     pool.selects_nodes = any(one.slice.spec.per_device_node_selection for one in devices)
     pool.is_last = any(one.device.binding_conditions is not None for one in devices)
@@ -110,7 +109,10 @@ def is_for(one: ResourceSlice, node: Node) -> bool:
     def is_place(name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> bool:
         if name:
             return name == node.name
-        return bool(all_nodes) or (selector is not None and matcher_of(selector).matches(node))
+        if all_nodes or selector is None:
+            return bool(all_nodes)
+        affinity = Affinity(node_affinity=NodeAffinity(required=selector))
+        return pod_matches_node_selector(PodSpec(affinity=affinity), node)
 
     spec = one.spec
     if spec.per_device_node_selection:

@@ -196,6 +196,11 @@ def accepted(kind: str, spec: Json) -> Json:
     return {"selector": labels} | spec if kind in SELECTING else spec
 
 
+def configuration(**fields: Any) -> Json:
+    """The configuration of a scheduler: ``configuration(profiles=[…])``."""
+    return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"} | fields
+
+
 def in_tree(name: str) -> Any:
     """The class of an in-tree plugin, with all of its methods."""
     kind: Any = in_tree_registry()[name]

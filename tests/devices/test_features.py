@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import allocator, dependents_off
-from tests.make import pod
+from tests.make import configuration, pod
 from tests.plugins.test_dynamic_resources import cluster
 
 from moorage import Scheduler
@@ -122,11 +122,7 @@ def test_scoring_of_a_class_with_selectors() -> None:
     """Where kube-scheduler v1.36.2 panics, there is one error; where it does not, there is none."""
     resources = [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]
     plugin = {"name": "NodeResourcesBalancedAllocation", "args": {"resources": resources}}
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"pluginConfig": [plugin]}],
-    }
+    config = configuration(profiles=[{"pluginConfig": [plugin]}])
     pods = [pod("p", requests={"example.com/gpu": "1"})]
     plain = cluster(pods, extended="example.com/gpu")
     assert Scheduler(plain, config=config).run().placements

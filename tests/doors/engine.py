@@ -241,7 +241,6 @@ from moorage.engine.framework.claim_plugins import ClaimsOfBatch as ClaimsOfBatc
 from moorage.engine.framework.configuration import POINTS as POINTS
 
 # Loading step by step, with upstream's texts; parts of an effective configuration.
-from moorage.engine.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
 from moorage.engine.framework.configuration import build_extenders as build_extenders
 from moorage.engine.framework.configuration import build_profiles as build_profiles
 from moorage.engine.framework.configuration import dependents_off as dependents_off

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.doors.engine import schedule_one
-from tests.make import node
+from tests.make import configuration, node
 
 from moorage import Scheduler
 from moorage.engine.scheduler import Decision
 from moorage.kube import Cluster, Node, Pod
 
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ABC = [node("a", cpu=4), node("b", cpu=8), node("c", cpu=16)]
 GPU = "example.com/gpu"
 
@@ -26,7 +25,7 @@ def of(url: str, *verbs: str, **fields: Any) -> dict[str, Any]:
 def configured(
     *extenders: dict[str, Any], profile: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    return HEAD | {"profiles": [profile or {}], "extenders": list(extenders)} | more
+    return configuration(profiles=[profile or {}], extenders=list(extenders), **more)
 
 
 def scheduler(

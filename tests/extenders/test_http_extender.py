@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from tests.doors.engine import (
     HTTPExtender,
-    KubeSchedulerConfiguration,
     build_extenders,
     http_extender,
     make_extenders,
@@ -22,11 +21,10 @@ from tests.doors.engine import (
 from tests.doors.engine import extender_wire as wire
 from tests.extenders.extender_server import Answer, ExtenderServer, HangUp, Silence
 from tests.locks import guard, is_held
-from tests.make import node, pod, written
+from tests.make import configuration, node, pod, written
 
 from moorage.errors import ExtenderError
 
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("a", labels={"disk": "ssd"}), node("b")]
 VERBS = {
     "filterVerb": "filter",
@@ -38,8 +36,8 @@ VERBS = {
 P = pod("p", requests={"cpu": 1})
 
 
-def configured(*extenders: dict[str, Any]) -> KubeSchedulerConfiguration:
-    return read_configuration(HEAD | {"extenders": list(extenders)})
+def configured(*extenders: dict[str, Any]) -> Any:
+    return read_configuration(configuration(extenders=list(extenders)))
 
 
 def nothing(name: str) -> None:

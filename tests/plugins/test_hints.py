@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.make import configuration
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage import Scheduler
@@ -250,8 +251,7 @@ def test_a_malformed_pod_is_an_error(scheduler: Scheduler, plugin: str, rejected
 
 def configured(plugin: str, **args: Any) -> Scheduler:
     """A scheduler with arguments of a plugin."""
-    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return Scheduler(config=kind | {"profiles": [{"pluginConfig": [{"name": plugin, "args": args}]}]})
+    return Scheduler(config=configuration(profiles=[{"pluginConfig": [{"name": plugin, "args": args}]}]))
 
 
 def test_added_affinity_is_asked_about_the_node_as_it_is_now() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.core.make import pinned
 from tests.doors.engine import read_configuration, schedule_one
+from tests.make import configuration as head
 from tests.make import node, pod
 
 import moorage as mo
@@ -15,12 +16,11 @@ from moorage import Scheduler
 from moorage.errors import ConfigurationError
 from moorage.kube import Cluster, Pod
 
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]
 
 
 def config(*profiles: Any, **settings: Any) -> dict[str, Any]:
-    return HEAD | {"profiles": list(profiles)} | settings
+    return head(profiles=list(profiles), **settings)
 
 
 def scheduler(configuration: Any, *pods: Pod, **settings: Any) -> Scheduler:
@@ -106,12 +106,12 @@ def test_a_plugin_of_ones_own_by_name() -> None:
 
 def test_a_configuration_is_read_from_each_kind_of_source(tmp_path: Path) -> None:
     """A file, a text, a mapping, and what was read before."""
-    lines = [*(f"{key}: {value}" for key, value in HEAD.items()), "percentageOfNodesToScore: 7"]
+    lines = [*(f"{key}: {value}" for key, value in head().items()), "percentageOfNodesToScore: 7"]
     text = "\n".join(lines)
     path = tmp_path / "config.yaml"
     path.write_text(text)
     read = read_configuration(text.encode())
-    for source in (path, str(path), text.encode(), HEAD | {"percentageOfNodesToScore": 7}, read):
+    for source in (path, str(path), text.encode(), head(percentageOfNodesToScore=7), read):
         assert scheduler(source).placer.decider.percentage == 7
 
 

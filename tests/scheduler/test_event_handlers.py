@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.engine import IndexedObjects, NodeHandler, Notice, schedule_one
 from tests.doors.store import store
-from tests.make import node, pod
+from tests.make import configuration, node, pod
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
@@ -455,12 +455,7 @@ def test_a_failed_pod_that_is_there_already_is_logged(
 
 
 def test_settings_reach_the_queue() -> None:
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "podInitialBackoffSeconds": 3,
-        "podMaxBackoffSeconds": 5,
-    }
+    config = configuration(podInitialBackoffSeconds=3, podMaxBackoffSeconds=5)
     gates = {"SchedulerPopFromBackoffQ": False}
     scheduler = Scheduler(config=config, feature_gates=gates, clock=Clock(250))
     assert not scheduler.queue.settings.pop_from_backoff

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.doors.engine import Loop, evict_victims, loop
 from tests.doors.store import PodBinder
 from tests.framework.make import make
-from tests.make import node, pod, port
+from tests.make import configuration, node, pod, port
 from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
@@ -162,9 +162,8 @@ def test_a_run_and_a_verb_answer_with_one_type() -> None:
 def test_a_batch_that_is_cut_into_many_pieces_has_one_result(monkeypatch: Any) -> None:
     """One for each piece would cost pods times pieces."""
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     pods = [pod(f"p{at}", scheduler_name="other" if at % 2 else "default-scheduler") for at in range(8)]
-    one = Scheduler(Cluster(nodes=[named("a")], pods=pods), config=head | {"profiles": profiles})
+    one = Scheduler(Cluster(nodes=[named("a")], pods=pods), config=configuration(profiles=profiles))
     sizes = []
 
     class Counted(ScheduleResult):

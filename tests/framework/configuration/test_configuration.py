@@ -21,6 +21,7 @@ from tests.doors.engine import (
     interface,
     load_configuration,
 )
+from tests.make import configuration
 
 from moorage import default_profile
 from moorage.errors import ConfigurationError, InputError
@@ -28,11 +29,6 @@ from moorage.kube.releases import DEFAULT_GATES, RELEASES, feature_gates, releas
 
 Json = dict[str, Any]
 REGISTRY = {plugin.name: plugin for plugin in IN_TREE}
-HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-
-
-def configuration(**fields: Any) -> Json:
-    return HEADER | fields
 
 
 def profile(**fields: Any) -> Json:
@@ -256,7 +252,7 @@ def as_input(value: Json) -> Json:
         args = [{"name": name, "args": args} for name, args in one["args"].items()]
         rest = {key: item for key, item in one.items() if key not in ("plugins", "args")}
         config["profiles"].append(rest | {"plugins": plugins, "pluginConfig": args})
-    return HEADER | config
+    return configuration() | config
 
 
 @settings(max_examples=50, deadline=None)
@@ -300,7 +296,7 @@ shaped = st.recursive(
 @given(value=st.dictionaries(st.sampled_from(WIRE_NAMES), shaped, max_size=4), header=st.booleans())
 def test_any_value_is_accepted_or_refused_with_one_error(value: Json, header: bool) -> None:
     with suppress(ConfigurationError):
-        come_to((HEADER if header else {}) | value)
+        come_to((configuration() if header else {}) | value)
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 from tests.doors.engine import (
-    KubeSchedulerConfiguration,
     check_profiles,
     in_tree_registry,
     make_profiles,
     read_configuration,
 )
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
-from tests.make import node, pod
+from tests.make import configuration, node, pod
 
 from moorage import Scheduler
 from moorage.engine.framework import (
@@ -85,13 +84,8 @@ def profile(*names: str, name: str = "s", args: Any = None, **points: Any) -> di
     return {"schedulerName": name, "plugins": plugins, "pluginConfig": given}
 
 
-def config(*profiles: dict[str, Any]) -> dict[str, Any]:
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return head | {"profiles": list(profiles)}
-
-
 def built(*profiles: dict[str, Any], handles: Any = ()) -> list[Profile]:
-    read = read_configuration(config(*profiles))
+    read = read_configuration(configuration(profiles=list(profiles)))
     return make_profiles(read, Registry(in_tree_registry() | REGISTRY), handles)
 
 
@@ -164,7 +158,7 @@ def test_a_scheduler_takes_plugins_that_its_configuration_names() -> None:
         "pluginConfig": [{"name": "NotA", "args": {"node": "a"}}],
     }
     cluster = Cluster(nodes=[node("a"), node("b")], pods=[pod("p")])
-    one = Scheduler(cluster, config=config(wanted), registry=Registry(NotA=NotA))
+    one = Scheduler(cluster, config=configuration(profiles=[wanted]), registry=Registry(NotA=NotA))
     assert one.run().placements == {"default/p": "b"}
     assert "NodeResourcesFit" in names(one.profile, FilterPlugin)
 
@@ -204,7 +198,7 @@ def together(*profiles: Profile) -> str:
 
 def test_a_configuration_without_profiles_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^at least one profile is required$"):
-        Scheduler(Cluster(nodes=[node("a")]), config=KubeSchedulerConfiguration())
+        Scheduler(Cluster(nodes=[node("a")]), config=type(read_configuration(configuration()))())
 
 
 def test_profiles_must_agree() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.doors.engine import from_address, from_capsule, include_dir, schedule_one
 from tests.framework.runtime.compiled import compiled
-from tests.make import container, node, pod
+from tests.make import configuration, container, node, pod
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler, load_native_plugin
@@ -106,11 +106,7 @@ def test_a_configuration_gives_a_plugin_its_arguments(make: Make) -> None:
         "plugins": {"filter": {"enabled": [{"name": "Probe"}]}},
         "pluginConfig": [{"name": "Probe", "args": {"mode": "slow"}}],
     }
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [profile],
-    }
+    config = configuration(profiles=[profile])
     of = Scheduler(Cluster(nodes=[node("a")]), config=config, registry=registry)
     assert "mode slow" in of.schedule_one(pod("p")).error
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.extenders.extended import ABC, GPU, HEAD, decide, of, only, scheduler, scores, why
+from tests.extenders.extended import ABC, GPU, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer, Reply
-from tests.make import node, pod
+from tests.make import configuration, node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.cli import main
@@ -244,7 +244,7 @@ def test_simulate_asks_the_extenders_of_its_configuration(
     (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "items": manifests}))
     with ExtenderServer(**{"scheduler/filter": filter}) as server:
         extender = {"urlPrefix": f"{server.url}/scheduler", "filterVerb": "filter", "httpTimeout": "3s"}
-        (tmp_path / "config.yaml").write_text(json.dumps(HEAD | {"extenders": [extender]}))
+        (tmp_path / "config.yaml").write_text(json.dumps(configuration(extenders=[extender])))
         arguments = [
             "-f",
             str(tmp_path / "all.json"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import Placing, Route, place_listed, schedule_one
-from tests.make import in_tree, node, pod, port
+from tests.make import configuration, in_tree, node, pod, port
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler, default_profile
@@ -81,12 +81,10 @@ def test_without_batching_pods_take_no_hint(settings: dict[str, Any]) -> None:
 
 
 def test_extenders_sign_no_pod() -> None:
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
-        "extenders": [{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}],
-    }
+    config = configuration(
+        profiles=[{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
+        extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}],
+    )
     assert outcomes(scheduler(profile=None, config=config), large("p"), large("q"))[1] == ("c", False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.doors.engine import schedule_one
 from tests.framework.make import make, status
-from tests.make import node, pod
+from tests.make import configuration, node, pod
 
 import moorage as mo
 from moorage import Scheduler, default_profile
@@ -118,11 +118,7 @@ def test_a_plugin_with_state_belongs_to_one_scheduler() -> None:
 def test_a_plugin_with_state_that_a_factory_makes_only_once_is_refused() -> None:
     counting = Counting()
     registry = mo.Registry({"Counting": lambda args, handle: counting})
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Counting"}]}}}],
-    }
+    config = configuration(profiles=[{"plugins": {"filter": {"enabled": [{"name": "Counting"}]}}}])
     Scheduler(config=config, registry=registry)
     with pytest.raises(InputError, match=REFUSED):
         Scheduler(config=config, registry=registry)

@@ -8,49 +8,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from msgspec.structs import replace
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
 from tests.doors.engine import group_attempt, place_group, schedule_one
-from tests.make import node, pod
+from tests.make import node
+from tests.scheduler.groups import gang_kit
 
 from moorage import Cluster, Scheduler
 from moorage.engine.framework import Placement
-from moorage.kube import (
-    BasicSchedulingPolicy,
-    GangSchedulingPolicy,
-    Node,
-    Pod,
-    PodGroup,
-    PodGroupSchedulingConstraints,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-    PodSchedulingGroup,
-    TopologyConstraint,
-    decode_object,
-)
+from moorage.kube import Node, Pod, PodGroup, decode_object
 
 RACK = "rack"
 
 
 def gang(minimum: int, key: str = "") -> PodGroup:
-    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(minimum))
-    constraints = PodGroupSchedulingConstraints((TopologyConstraint(key),)) if key else None
-    spec = PodGroupSpec(scheduling_policy=policy, scheduling_constraints=constraints)
-    group = PodGroup(spec=spec)
-    return replace(group, metadata=replace(group.metadata, name="gang", namespace="default"))
+    """The group "gang", bound to a topology if a key is given."""
+    return gang_kit.gang("gang", minimum, **(gang_kit.topology(key) if key else {}))
 
 
 def basic() -> PodGroup:
     """The group "gang" without a minimum."""
-    policy = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
-    return replace(gang(1), spec=PodGroupSpec(scheduling_policy=policy))
+    return gang_kit.gang("gang", 0)
 
 
-def members(count: int, cpu: str = "1", first: int = 0) -> list[Pod]:
+def members(count: int, cpu: Any = "1", first: int = 0) -> list[Pod]:
     """Pods m0, m1 … of the group "gang"."""
-    group = PodSchedulingGroup(pod_group_name="gang")
-    requests = {"cpu": cpu}
-    return [pod(f"m{at}", requests=requests, scheduling_group=group) for at in range(first, first + count)]
+    return [gang_kit.member(f"m{at}", "gang", cpu) for at in range(first, first + count)]
 
 
 def racks(*cpus: str, size: int = 2) -> list[Node]:

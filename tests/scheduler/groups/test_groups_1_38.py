@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.make import node
+from tests.make import configuration, node
 from tests.preemption.world import nominated, victim
 from tests.scheduler.groups.gang_kit import (
     composite,
@@ -65,11 +65,7 @@ def test_without_reserve_nodes_are_not_ranked() -> None:
     """The pod goes to the larger node, though the victim there is the more important one."""
     there = [victim("v", "a", cpu=4, priority=5), victim("w", "b", cpu=4, priority=1)]
     group, pods = gang("p", 1, priority=10), members("p", 1, 3, priority=10)
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"reserve": {"disabled": [{"name": "DefaultPreemption"}]}}}],
-    }
+    config = configuration(profiles=[{"plugins": {"reserve": {"disabled": [{"name": "DefaultPreemption"}]}}}])
     for changes, gone in (({}, "default/w"), ({"config": config}, "default/v")):
         one = of("1.38", nodes(5, 4), there, group, pods, **changes)
         assert {*one.run().evicted} == {gone}
@@ -126,11 +122,7 @@ def test_a_tree_is_validated_from_the_top(groups: list[Any], message: str) -> No
 def test_pods_of_several_schedulers_are_no_group() -> None:
     pods = members("g", 2)
     other = replace(pods[1], spec=replace(pods[1].spec, scheduler_name="other"))
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}],
-    }
+    config = configuration(profiles=[{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}])
     result = of("1.38", nodes(9), gang("g", 2), [pods[0], other], config=config).run()
     assert {failure.message for failure in result.unschedulable.values()} == {
         "all pods in a pod group hierarchy should have the same .spec.schedulerName set, got: "
@@ -170,11 +162,7 @@ def test_a_group_is_a_dearer_victim_than_as_many_pods(group_on: str, pods_on: st
 @pytest.mark.parametrize(("percentage", "where"), [(50, {"a"}), (100, {"b", "c"})])
 def test_a_group_takes_the_best_of_the_placements_that_are_wanted(percentage: int, where: set[str]) -> None:
     """The second rack has room for both pods."""
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "percentageOfPlacementsToScore": percentage,
-    }
+    config = configuration(percentageOfPlacementsToScore=percentage)
     racks = [node(name, cpu=4, labels={"rack": "1" if name == "a" else "2"}) for name in "abc"]
     group = gang("p", 1, **topology("rack"))
     one = of("1.38", racks, group, members("p", 2, 3), config=config)

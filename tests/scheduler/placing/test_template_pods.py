@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
 from tests.doors.engine import replica, schedule_one
-from tests.make import ZONE, node
+from tests.make import ZONE, configuration, node
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Scheduler, Status
@@ -162,8 +162,7 @@ def test_a_profile_whose_scoring_fails() -> None:
         "multiPoint": {"disabled": [{"name": "TaintToleration"}]},
         "score": {"enabled": [{"name": "TaintToleration"}]},
     }
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    one = scheduler(config=head | {"profiles": [{"plugins": enabled}]})
+    one = scheduler(config=configuration(profiles=[{"plugins": enabled}]))
     for _ in range(2):
         run = one.schedule_by_template(template(), 3)
         assert len(run.rows) == 0

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import pytest
 from tests.conftest import NIGHTLY
 from tests.doors.engine import PodGates
-from tests.make import node, pod
+from tests.make import configuration, node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang
@@ -293,11 +293,7 @@ def test_a_plugin_with_clone_goes_on_from_where_it_was() -> None:
 
 @pytest.mark.parametrize("kind", [Saved, Parted])
 def test_a_plugin_of_a_configuration_receives_the_state(kind: type[Counts]) -> None:
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Counts"}]}}}],
-    }
+    config = configuration(profiles=[{"plugins": {"multiPoint": {"enabled": [{"name": "Counts"}]}}}])
     registry = {"Counts": lambda args, handle: kind()}
     one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), config=config, registry=registry)
     one.run()

@@ -230,7 +230,6 @@ from moorage.engine.extenders.http_extender import HTTPExtender as HTTPExtender
 from moorage.engine.extenders.http_extender import make_extenders as make_extenders
 
 # Interfaces of today, beside earlier ones; kinds of events, gone through.
-from moorage.engine.framework import events as events
 from moorage.engine.framework import handle as handle
 from moorage.engine.framework import interface as interface
 
@@ -257,15 +256,11 @@ from moorage.engine.framework.events import NODE_DELETE as NODE_DELETE
 from moorage.engine.framework.events import PodEvents as PodEvents
 from moorage.engine.framework.events import index_of as index_of
 from moorage.engine.framework.events import indexed as indexed
-from moorage.engine.framework.events import needed_labels as needed_labels
 from moorage.engine.framework.events import node_update_events as node_update_events
 from moorage.engine.framework.events import of_class as of_class
 from moorage.engine.framework.events import on as on
 from moorage.engine.framework.events import pod_labels as pod_labels
 from moorage.engine.framework.events import queue_if as queue_if
-
-# Scores of each plugin, with texts of errors.
-from moorage.engine.framework.extension_points import NodePluginScores as NodePluginScores
 
 # The order in which PreBind plugins run side by side.
 from moorage.engine.framework.extension_points import pre_bind_groups as pre_bind_groups
@@ -282,7 +277,6 @@ from moorage.engine.framework.handle import Victims as Victims
 from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugin
 
 # What each plugin says of a pod in its signature.
-from moorage.engine.framework.in_tree_plugins import Signer as Signer
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
 
@@ -309,7 +303,6 @@ from moorage.engine.framework.waiting_pods import WaitingPods as WaitingPods
 from moorage.engine.framework.waiting_pods import take_all as take_all
 
 # Plugins that tests call, order, replace or leave out.
-from moorage.engine.plugins.dynamic_resources import DynamicResources as DynamicResources
 from moorage.engine.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
 
 # The taint of a cordon.
@@ -332,18 +325,13 @@ from moorage.engine.plugins.volume_binding import sources_of as sources_of
 from moorage.engine.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
 from moorage.engine.preemption.actuation import evict_victims as evict_victims
 from moorage.engine.preemption.actuation import make_room as make_room
-from moorage.engine.preemption.default_preemption import random_offset as random_offset
-from moorage.engine.preemption.dry_run import CRITERIA as CRITERIA
 from moorage.engine.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
 from moorage.engine.preemption.evaluator import call_extenders as call_extenders
 from moorage.engine.preemption.eviction_units import Unit as Unit
 from moorage.engine.preemption.eviction_units import groups_of as groups_of
-from moorage.engine.preemption.eviction_units import is_leaving as is_leaving
 from moorage.engine.preemption.eviction_units import num_candidates as num_candidates
-from moorage.engine.preemption.eviction_units import potential_nodes as potential_nodes
 from moorage.engine.preemption.eviction_units import units_by_importance as units_by_importance
 from moorage.engine.preemption.eviction_units import violations as violations
-from moorage.engine.preemption.eviction_units import why_not_eligible as why_not_eligible
 
 # Preemptions that are held up, and when they are tried again.
 from moorage.engine.preemption.running_preemptions import RETRY as RETRY
@@ -408,7 +396,6 @@ from moorage.engine.scheduler.place import place_listed as place_listed
 from moorage.engine.scheduler.place_group import place_group as place_group
 
 # Single cycles and replicas, with which runs of pods are compared.
-from moorage.engine.scheduler.schedule_pods import replica as replica
 from moorage.engine.scheduler.schedule_pods import schedule_one as schedule_one
 
 # Metrics go to a registry of the test.
@@ -456,7 +443,6 @@ from moorage.engine.volume.volumes_in_use import LostUses as LostUses
 
 # Volumes in use, compared with a recomputation; uses that a release loses.
 from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse
-from moorage.engine.volume.volumes_in_use import disk_of as disk_of
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.
 from moorage.kube.cel.device_expressions import FIELDS as FIELDS

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.engine import InterPodAffinity, index_of, needed_labels, of_class, queue_if
+from tests.doors.engine import index_of, of_class, queue_if
+from tests.make import in_tree
 from tests.queue.ask import node, pod
 
 from moorage import Scheduler
 from moorage.engine.framework import ClusterEventWithHint, QueueingHint
-from moorage.kube import LabelSelector, LabelSelectorMatcher, Pod
+from moorage.kube import Pod
 
 KEYS, VALUES = ("a", "b"), ("0", "1")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
@@ -210,13 +211,15 @@ def test_the_indexes_are_of_use(scheduler: Scheduler) -> None:
         waits = pod(affinity=affinity, topologySpreadConstraints=spread)
         assert index.keys(waits) == {("a", "1")}
         assert index.event_keys(None, pod(labels={"b": "2"})) == {("b", "2")}
-    exists = LabelSelectorMatcher(LabelSelector(match_labels={}))
-    assert needed_labels([exists]) is None
-    assert needed_labels([LabelSelectorMatcher(None)]) == frozenset()
+        for selector, keys in (({}, None), (None, frozenset())):
+            term = {"labelSelector": selector, "topologyKey": "zone"}
+            required = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            spread = [term | {"whenUnsatisfiable": "DoNotSchedule"}]
+            assert index.keys(pod(affinity=required, topologySpreadConstraints=spread)) == keys
 
 
 def test_an_override_of_a_marked_hint_is_called_for_every_pod() -> None:
-    class Mine(InterPodAffinity):
+    class Mine(in_tree("InterPodAffinity")):  # type: ignore[misc]
         def after_pod_change(self, pod: Pod, old: Any, new: Any) -> QueueingHint:
             return queue_if(pod.name == "a")
 
@@ -224,7 +227,7 @@ def test_an_override_of_a_marked_hint_is_called_for_every_pod() -> None:
     assert not getattr(registered.hint, "of_class", False)
     assert registered.hint is not None
     assert index_of(registered.hint) is None
-    (registered, _) = InterPodAffinity().events_to_register()
+    (registered, _) = in_tree("InterPodAffinity")().events_to_register()
     assert getattr(registered.hint, "of_class", False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import DynamicResources, events
 from tests.queue.ask import ask, node, pod
 from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
@@ -173,16 +172,16 @@ def test_slices_and_classes_have_no_hints(scheduler: Scheduler) -> None:
 def test_what_queues_pods_with_claims(version: str) -> None:
     """A node that goes frees nothing that the plugin is told of; a claim that is deleted does since v1.37."""
     one = Scheduler(kubernetes_version=version)
-    plugin = next(each for each in one.profile.plugins if each.name == DynamicResources.name)
+    plugin = next(each for each in one.profile.plugins if each.name == "DynamicResources")
     found = {each.event.resource: each.event.action for each in plugin.events_to_register()}
     changes = ActionType.ADD | ActionType.UPDATE
     nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
     assert found == {
-        events.NODE: nodes,
-        events.RESOURCE_CLAIM: changes | ActionType.DELETE if version == "1.37" else changes,
-        events.POD: ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
-        events.DEVICE_CLASS: changes,
-        events.RESOURCE_SLICE: changes,
+        "Node": nodes,
+        "resource.k8s.io/ResourceClaim": changes | ActionType.DELETE if version == "1.37" else changes,
+        "Pod": ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+        "resource.k8s.io/DeviceClass": changes,
+        "resource.k8s.io/ResourceSlice": changes,
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.doors.engine import Victims, call_extenders, random_offset, schedule_one
+from tests.doors.engine import Victims, call_extenders, num_candidates, schedule_one
 from tests.framework.make import make
 from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, preemptor, terminating, victim
@@ -43,14 +43,30 @@ def test_who_is_not_eligible_keeps_its_nomination(asked: Pod, message: str) -> N
     assert ask(one, asked) == (None, Status(Code.UNSCHEDULABLE, (message,)))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [(0, 0), (1, 1), (99, 99), (100, 100), (101, 100), (1000, 100), (1019, 101), (5000, 500)],
+)
+def test_the_number_of_candidates_is_of_potential_nodes(nodes: int, wanted: int) -> None:
+    assert num_candidates(nodes, 10, 100) == wanted
+
+
+def test_the_number_of_candidates_follows_the_arguments() -> None:
+    assert num_candidates(50, 0, 7) == 7
+    assert num_candidates(50, 100, 0) == 50
+    assert num_candidates(50, 0, 0) == 0
+
+
 def test_a_random_offset_is_always_the_same() -> None:
-    offsets = [random_offset(seed, preemptor(), 1000) for seed in range(50)]
-    assert offsets == [random_offset(seed, preemptor(), 1000) for seed in range(50)]
-    assert len(set(offsets)) > 40
-    assert all(0 <= offset < 1000 for offset in offsets)
-    assert random_offset(0, victim("other"), 1000) != offsets[0]
-    at_random = [full(nodes=NODES, tie_break="random", seed=seed).handle.preemption_offset for seed in (1, 2)]
-    assert [offset(preemptor(), 1000) for offset in at_random] == offsets[1:3]
+
+    def offsets(asked: Pod) -> list[int]:
+        some = [full(nodes=NODES, tie_break="random", seed=seed).handle for seed in range(8)]
+        return [handle.preemption_offset(asked, 1000) for handle in some]
+
+    found = offsets(preemptor())
+    assert found == offsets(preemptor()) != offsets(victim("other"))
+    assert len(set(found)) > 4
+    assert all(0 <= offset < 1000 for offset in found)
 
 
 # ---- extenders ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import CRITERIA, Victims
+from tests.doors.engine import Victims
 from tests.preemption.world import victim
 
 from moorage.engine.preemption import Candidate, pick_one_node
@@ -60,9 +60,3 @@ def test_of_equal_ones_the_first() -> None:
     three = [candidate("c", (1, 0)), candidate("b", (2, 0)), candidate("a", (1, 0))]
     assert choose(*three) == ("c", "order", ("c", "a"))
     assert choose(*three[::-1]) == ("a", "order", ("a", "c"))
-
-
-def test_the_criteria_are_these() -> None:
-    assert [name for name, _ in CRITERIA] == [
-        *("pdb violations", "highest priority", "sum of priorities", "number of victims", "start time")
-    ]

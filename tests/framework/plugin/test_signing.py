@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import InterPodAffinity, PodGates, Signer
+from tests.doors.engine import PodGates
 from tests.make import Json, container, in_tree, pod, port
 
 import moorage.engine.framework as fwk
@@ -18,7 +18,7 @@ from moorage.store import ObjectStore
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
-PodTopologySpread = in_tree("PodTopologySpread")
+PodTopologySpread, InterPodAffinity = in_tree("PodTopologySpread"), in_tree("InterPodAffinity")
 LISTED = PodTopologySpread({"defaultingType": "List"})
 
 
@@ -266,5 +266,5 @@ class OfNamespace(Signs):
 
 
 def test_pods_of_two_namespaces_have_signatures_of_their_own() -> None:
-    signer = Signer((OfNamespace(None),))
-    assert signer.sign(pod("p")) != signer.sign(pod("elsewhere/p"))
+    one = framework(OfNamespace(None))
+    assert one.sign_pod(pod("p")) != one.sign_pod(pod("elsewhere/p"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.doors.engine import NodePluginScores
 from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, framework, make, status
 from tests.make import pod
 
@@ -20,11 +19,12 @@ RANGE = (
 )
 
 
-def scored(*plugins: Any, state: CycleState | None = None, **settings: Any) -> list[NodePluginScores]:
+def scored(*plugins: Any, state: CycleState | None = None, **settings: Any) -> list[Any]:
+    """(node, scores by plugin, total) of each node."""
     one = framework(*plugins, **settings)
     records, failed = one.run_score_plugins(state or CycleState(), pod("p"), one.all_nodes())
     assert failed is None
-    return records
+    return [(record.name, record.scores, record.total_score) for record in records]
 
 
 def failure(**answers: Any) -> str:
@@ -56,8 +56,8 @@ def test_records_are_weighted_and_summed() -> None:
     one = make(ScorePlugin, "One", score=lambda self, state, pod, info: {"a": 10, "b": 20}[info.name])
     two = make(ScorePlugin, "Two", score_all=lambda self, state, pod, nodes: [1] * len(nodes))
     assert scored(one, two, weight_overrides={"One": 3}) == [
-        NodePluginScores("a", (("One", 30), ("Two", 1)), 31),
-        NodePluginScores("b", (("One", 60), ("Two", 1)), 61),
+        ("a", (("One", 30), ("Two", 1)), 31),
+        ("b", (("One", 60), ("Two", 1)), 61),
     ]
 
 
@@ -65,7 +65,7 @@ def test_plugins_that_pre_score_skips_are_left_out() -> None:
     state = CycleState()
     state.skip_score_plugins = {"P"}
     plugin = make(ScorePlugin, "P", score=AssertionError("not asked"))
-    assert scored(plugin, state=state) == [NodePluginScores("a", (), 0), NodePluginScores("b", (), 0)]
+    assert scored(plugin, state=state) == [("a", (), 0), ("b", (), 0)]
 
 
 def test_normalize_sees_all_scores() -> None:
@@ -75,7 +75,7 @@ def test_normalize_sees_all_scores() -> None:
     plugin = make(
         ScorePlugin, "P", score=lambda s, st, p, i: {"a": 500, "b": 250}[i.name], normalize_score=normalize
     )
-    assert [record.total_score for record in scored(plugin)] == [100, 50]
+    assert [total for *_, total in scored(plugin)] == [100, 50]
 
 
 def test_normalizing_does_not_change_what_was_scored() -> None:
@@ -105,7 +105,7 @@ def test_scores_out_of_range(score: int) -> None:
     "answer", [np.array([7.0, 9.0]), np.array([7, 9], dtype=np.uint8), [7, 9], (7.0, 9.0)]
 )
 def test_integral_scores_of_any_type(answer: Any) -> None:
-    assert [record.total_score for record in scored(make(ScorePlugin, "P", score_all=answer))] == [7, 9]
+    assert [total for *_, total in scored(make(ScorePlugin, "P", score_all=answer))] == [7, 9]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
-from tests.doors.engine import replica, schedule_one
+from tests.core.make import replica
+from tests.doors.engine import schedule_one
 from tests.make import ZONE, configuration, node
 from tests.scheduler.make import profile_with
 
@@ -110,8 +111,11 @@ def test_pods_are_assumed_under_names_that_follow() -> None:
 
 def test_a_template_may_have_a_name_instead() -> None:
     named = replace(template(), metadata=ObjectMeta(name="job", namespace="ns"))
-    assert replica(named, 3).key == "ns/job-3"
-    assert replica(named, 3).metadata.uid == replica(named, 3).metadata.uid != replica(named, 4).metadata.uid
+    one = scheduler()
+    one.schedule_by_template(named, 2, first=3)
+    held = one.cache.state.pods()
+    assert [each.key for each in held] == ["ns/job-3", "ns/job-4"]
+    assert len({each.metadata.uid for each in held}) == 2
 
 
 def test_plugins_outside_the_core_are_asked_about_each_pod() -> None:

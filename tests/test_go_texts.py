@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.doors.kube import SECOND, format_nanoseconds
+from tests.doors.kube import format_nanoseconds
 from tests.doors.kube import go_texts_parse_duration as parse_duration
+
+SECOND = 10**9
 
 
 @pytest.mark.parametrize(

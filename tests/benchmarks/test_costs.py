@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
-from bench.scheduler_perf import Workload, WorkloadReport, read_workloads
+from bench.scheduler_perf import Workload, WorkloadReport
 from bench.scheduler_perf.report import NanosecondsPerPod
 from bench.workloads.costs import main
 from tests.house.source import ROOT
@@ -47,23 +47,3 @@ def test_the_best_of_all_rounds_by_turns(capsys: pytest.CaptureFixture[str]) -> 
     assert table(capsys, run, "--rounds", "2") == ["| SchedulingBasic/5Nodes | 1,234 | 30.0 µs | 200 |"]
     plain, whole = ("SchedulingBasic/5000Nodes_50000Pods", "first"), ("SchedulingBasic/5Nodes", None)
     assert run.asked == [plain, whole, plain, whole]
-
-
-@pytest.mark.parametrize(("above", "rows"), [("199", 1), ("200", 0)])
-def test_only_dear_ones(capsys: pytest.CaptureFixture[str], above: str, rows: int) -> None:
-    run = Given([150.0], [30_000.0])
-    assert len(table(capsys, run, "--rounds", "1", "--above", above)) == rows
-
-
-def test_a_workload_that_fails_is_shown_without_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    run = Given([150.0], [30_000.0], "failed: no")
-    assert table(capsys, run, "--above", "1000") == ["| SchedulingBasic/5Nodes | 1,234 | failed: no | - |"]
-
-
-def test_all_workloads_of_a_file_without_a_case(capsys: pytest.CaptureFixture[str]) -> None:
-    names = [workload.full_name for workload in read_workloads(FILE)]
-    main([FILE, "--rounds", "1"], Given([150.0] * len(names), [30_000.0] * len(names)))
-    assert capsys.readouterr().out.splitlines() == HEAD + [
-        f"| {name} | 1,234 | 30.0 µs | 200 |" for name in names
-    ]
-    assert len(names) > 1

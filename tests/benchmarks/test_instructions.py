@@ -49,10 +49,6 @@ def test_two_percent_are_tolerated(now: int, is_wrong: bool) -> None:
     assert bool(gate.compare({"queue": now}, {"queue": 1000})) is is_wrong
 
 
-def test_a_path_without_a_figure_is_named() -> None:
-    assert gate.compare({"queue": 5}, {}) == ["queue: 5 instructions, 0 expected (new)"]
-
-
 def figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: str) -> None:
     monkeypatch.setattr(gate, "FIGURES", tmp_path / "figures.json")
     gate.FIGURES.write_text(json.dumps({"environment": environment, "instructions": {"queue": 1000}}))
@@ -77,23 +73,6 @@ def test_figures_of_another_compiler_are_not_compared(
     assert gate.main() == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line == "instructions: not compared; the figures are of cc 13, and this is cc 12"
-
-
-def test_figures_are_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures(tmp_path, monkeypatch, "cc 13")
-    monkeypatch.setattr("sys.argv", ["instructions", "--write"])
-    assert gate.main() == 0
-    assert json.loads(gate.FIGURES.read_text()) == {"environment": "cc 12", "instructions": {"queue": 1100}}
-
-
-def test_missing_valgrind_is_named_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert gate.main() == 1
-    assert capsys.readouterr().err == (
-        "instructions needs valgrind with its headers: apt-get install valgrind\n"
-    )
 
 
 def test_each_path_has_a_figure() -> None:

@@ -32,16 +32,3 @@ def test_the_table_has_the_throughput_of_the_chosen_case(
     head, _, *rows = (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines())
     assert [cell.strip() for cell in head] == peer.HEADINGS
     assert [[cell.strip() for cell in row][:2] for row in rows] == [["SchedulingBasic/5Nodes", "10"]]
-
-
-def test_upstream_is_run_in_its_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = []
-    monkeypatch.setattr(peer.subprocess, "run", lambda command, **options: ran.append((command, options)))
-    peer.run_upstream(tmp_path, "misc", "SchedulingBasic", "performance,-fast", tmp_path / "items")
-    ((command, options),) = ran
-    assert command[:3] == ["make", "test-integration", "WHAT=./test/integration/scheduler_perf/misc"]
-    assert "-bench=BenchmarkPerfScheduling/SchedulingBasic " in command[4]
-    assert (
-        f"-perf-scheduling-label-filter=performance,-fast -data-items-dir={tmp_path / 'items'}" in command[4]
-    )
-    assert options == {"cwd": tmp_path, "check": True}

@@ -25,19 +25,6 @@ def ticks() -> Any:
     return lambda: next(numbers) / 1000
 
 
-@pytest.mark.parametrize("workload", picture.WORKLOADS, ids=lambda one: one.title)
-def test_a_workload_has_nodes_and_pods_on_them_and_pods_that_wait(workload: picture.Workload) -> None:
-    made = picture.objects(workload, 50, 20)
-    pods = [one for one in made if one["kind"] == "Pod"]
-    bound = [one for one in pods if one["spec"].get("nodeName")]
-    assert len(made) - len(pods) == 50
-    assert len(bound) == 50 * workload.bound_per_node
-    assert len(pods) - len(bound) == 20
-    assert {one["metadata"]["namespace"] for one in bound} == {"sched-0"}
-    zones = {one["metadata"]["labels"][picture.ZONES] for one in made if one["kind"] == "Node"}
-    assert len(zones) == workload.zones
-
-
 def test_both_get_the_same_objects_and_the_least_time_counts() -> None:
     given: list[Mapping[str, Any]] = []
     times = upstream(*[0.4, 0.2] * len(picture.WORKLOADS))
@@ -51,11 +38,6 @@ def test_both_get_the_same_objects_and_the_least_time_counts() -> None:
     assert [cost.ours for cost in found] == pytest.approx([0.001 / 20] * len(picture.WORKLOADS))
     assert given[0]["objects"] == picture.objects(picture.WORKLOADS[0], 50, 20)
     assert {one["mode"] for one in given} == {"timed"}
-
-
-def test_a_pod_without_a_node_ends_it() -> None:
-    with pytest.raises(SystemExit, match=r"kube-scheduler placed 19 of 20 pods"):
-        list(picture.costs(upstream(1.0, placed=19), 50, 20, 1, ticks()))
 
 
 def test_what_was_measured_is_drawn_again(tmp_path: Path) -> None:

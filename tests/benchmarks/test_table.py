@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 from bench import table
 
 REFERENCE: dict[str, Any] = {
@@ -110,33 +108,6 @@ def test_writing_twice_replaces_the_tables_in_place(tmp_path: Path) -> None:
         assert guide.read_text() == f"before\n{table.BEGIN}\n\n{FRONT}\n{table.END}\nafter\n"
     for part in (FRONT, FIRST, OTHERS):
         assert part in page.read_text()
-
-
-def test_the_whole_operations_alone(tmp_path: Path) -> None:
-    guide, page = pages(tmp_path)
-    table.write(tmp_path, FRONT, FIRST, OTHERS)
-    table.write_front(tmp_path, "new\n")
-    assert guide.read_text() == f"before\n{table.BEGIN}\n\nnew\n\n{table.END}\nafter\n"
-    assert "new\n" in page.read_text()
-    assert FRONT not in page.read_text()
-    assert FIRST in page.read_text()
-
-
-def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"no <!-- bench/table\.py: begin"):
-        table.between_markers(f"{table.BEGIN} but no end", FIRST)
-
-
-def test_a_part_is_only_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = tmp_path / "results.json"
-    results.write_text(json.dumps(RESULTS))
-    table.main([str(results)], root=tmp_path)
-    out = capsys.readouterr().out
-    assert "| something else | 2 ms |" in out
-    shown = [line.split(" | ")[0][2:] for line in out.splitlines() if line.startswith("| ")][2:]
-    assert shown == list(table.measured(RESULTS)), "no line that was not measured"
-    assert "name-of-the-host" not in out
-    assert list(tmp_path.iterdir()) == [results]
 
 
 def test_each_line_of_the_reference_is_there_once_with_known_fields() -> None:

@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 
 from moorage.cli import main
-from tests.doors.cli import STEPS
 
 
 def test_the_tour_ends_with_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--folder", str(tmp_path / "tour")]) == 0
     shown = capsys.readouterr().out
-    places = [shown.index(f"\n$ moorage {command}\n") for _, _, command in STEPS]
-    assert places == sorted(places)
     assert "PASS: 22 pods have found a node" in shown
     assert "lower the cpu request of container main from 3 to 2900m" in shown
     assert "shop/web  1      14" in shown
@@ -29,7 +26,8 @@ def test_a_command_of_the_tour_can_be_repeated(
     main(["demo", "--folder", str(tmp_path)])
     shown = capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
-    assert main(STEPS[0][2].split()) == 0
+    command = next(line for line in shown.splitlines() if line.startswith("$ moorage "))
+    assert main(command.split()[2:]) == 0
     assert capsys.readouterr().out in shown
 
 

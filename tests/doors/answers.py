@@ -54,11 +54,9 @@ from moorage.answers.explain.targets import merge_alike as merge_alike
 
 # A reduced series, compared with the whole one.
 from moorage.answers.figures import m4 as m4
-from moorage.answers.nodes import node_use as node_use
 
 # Squares, tables and means as values, before they are a picture.
 from moorage.answers.nodes.node_use import NodeUse as NodeUse
-from moorage.answers.nodes.node_use import group_grid as group_grid
 from moorage.answers.nodes.node_use import heat_map as heat_map
 from moorage.answers.nodes.node_use import node_grid as node_grid
 
@@ -72,11 +70,6 @@ from moorage.answers.page import shortened as shortened
 # What Kueue's queues tell, beside the vectors of what they decide.
 from moorage.answers.queues.decided_workloads import new_preemptions as new_preemptions
 from moorage.answers.queues.queue_changes import helpful_changes as helpful_changes
-from moorage.answers.runs.comparison import CompareDocument as CompareDocument
-
-# A page of a document that no command makes.
-from moorage.answers.runs.comparison import ComparedRun as ComparedRun
-from moorage.answers.runs.comparison import DifferingPod as DifferingPod
 
 # The gate in the format of records of a control plane.
 from moorage.answers.runs.gate import judge as judge
@@ -86,12 +79,6 @@ from moorage.answers.runs.pod_templates import read_templates as read_templates
 
 # Outcomes as values, compared with records of a control plane.
 from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup
-
-# The values of a summary.
-from moorage.answers.runs.summary import Use as Use
-
-# The line about saved nodes and money.
-from moorage.answers.saved_by_requests import SavedByRequests as SavedByRequests
 
 # Forms of tables, for values that no command prints.
 from moorage.answers.text_tables import PrintedTable as PrintedTable

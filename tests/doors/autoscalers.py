@@ -93,7 +93,6 @@ from moorage.autoscalers.providers.launchers import launched as launched
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects
-from moorage.autoscalers.providers.prices import NodesPrice as NodesPrice
 
 # What options name, as commands read it.
 from moorage.autoscalers.providers.type_files import given_types as given_types

@@ -15,9 +15,6 @@ from moorage.cli.asked_twin import StandingAnswers as StandingAnswers
 # A twin without a server of its own.
 from moorage.cli.asked_twin import read_questions as read_questions
 
-# The steps of the tour, whose commands are repeated.
-from moorage.cli.commands.demo import STEPS as STEPS
-
 # Forms of tables, for values that no command prints.
 from moorage.cli.commands.printing import csv_text as csv_text
 from moorage.cli.commands.printing import markdown_text as markdown_text
@@ -40,8 +37,6 @@ from moorage.cli.mcp_server import mcp_server as mcp_server
 from moorage.cli.messages import Stages as Stages
 
 # Signals and limits of the process, which a test sends and replaces.
-from moorage.cli.options.serving import ENDS as ENDS
-from moorage.cli.options.serving import IN_A_HURRY as IN_A_HURRY
 from moorage.cli.options.serving import LineFormatter as LineFormatter
 from moorage.cli.options.serving import allow_many_connections as allow_many_connections
 from moorage.cli.options.serving import ending_on_signals as ending_on_signals
@@ -64,6 +59,5 @@ from moorage.cli.questions import question_of as question_of
 from moorage.cli.serve_twin import page_files as page_files
 
 # What a twin reads for its page, with answers and a clock of a test; its numbers.
-from moorage.cli.twin_overview import SECONDS as SECONDS
 from moorage.cli.twin_overview import TwinOverview as TwinOverview
 from moorage.cli.twin_overview import totals as totals

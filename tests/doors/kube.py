@@ -1,20 +1,6 @@
 """What tests need of the inside of kube."""
 
-# How tolerations are merged, one by one.
-# Patches of JSON values, one by one; their calls are counted.
-# Kinds, annotations and rules of Gödel, with which the tests of BinderCache are made.
-from moorage.compat.godel import CNR as CNR
-
 # Annotations and rules of Gödel's reservations.
-from moorage.compat.godel import CNRStatus as CNRStatus
-from moorage.compat.godel import CurrentOwners as CurrentOwners
-from moorage.compat.godel import Movement as Movement
-from moorage.compat.godel import NMNode as NMNode
-from moorage.compat.godel import NMNodeStatus as NMNodeStatus
-from moorage.compat.godel import Reservation as Reservation
-from moorage.compat.godel import ReservationSpec as ReservationSpec
-from moorage.compat.godel import ReservationStatus as ReservationStatus
-from moorage.compat.godel import ReservationTemplate as ReservationTemplate
 from moorage.compat.godel import deployment_of as deployment_of
 from moorage.compat.godel import is_placeholder as is_placeholder
 from moorage.compat.godel import ledger_of as ledger_of
@@ -52,7 +38,6 @@ from moorage.kube.admission.stored.strategy_warnings import strategy_warnings as
 from moorage.kube.admission.stored.version_defaults import with_version_defaults as with_version_defaults
 
 # Refusals of one object.
-from moorage.kube.admission.validate_object import refuse_comparisons as refuse_comparisons
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.
@@ -60,17 +45,12 @@ from moorage.kube.apiserver import unknown_fields as unknown_fields
 from moorage.kube.apiserver.apply_manifest import apply_manifest as apply_manifest
 from moorage.kube.apiserver.apply_manifest import three_way_strategic_patch as three_way_strategic_patch
 
-# Schemas, gone through; which rule refuses a value.
-from moorage.kube.apiserver.custom_schemas import schemas as schemas
-from moorage.kube.apiserver.custom_schemas import spec_problems as spec_problems
-
 # Decoding of one object; the table of kinds is gone through.
 from moorage.kube.apiserver.decode import _KINDS as _KINDS
 from moorage.kube.apiserver.decode import CLUSTER_SCOPED as CLUSTER_SCOPED
 from moorage.kube.apiserver.decode import decode as decode
 from moorage.kube.apiserver.decode import decode_as as decode_as
 from moorage.kube.apiserver.decode import decode_kind as decode_kind
-from moorage.kube.apiserver.decode import is_known as is_known
 
 # Which texts a dump has, struct by struct.
 from moorage.kube.apiserver.hidden_texts import hide as hide
@@ -81,7 +61,6 @@ from moorage.kube.apiserver.merge_patch import strategic_merge as strategic_merg
 from moorage.kube.apiserver.merge_patch import three_way_patch as three_way_patch
 
 # Kinds and versions, gone through.
-from moorage.kube.apiserver.unknown_fields import KARPENTER as KARPENTER
 from moorage.kube.apiserver.unknown_fields import check_kind as check_kind
 from moorage.kube.cel.cel_errors import MAX_WORK as MAX_WORK
 
@@ -119,7 +98,6 @@ from moorage.kube.field_errors import part as part
 from moorage.kube.field_errors import parts as parts
 
 # Durations and JSON as Go writes them.
-from moorage.kube.go_texts import SECOND as SECOND
 from moorage.kube.go_texts import format_duration as format_duration
 from moorage.kube.go_texts import format_nanoseconds as format_nanoseconds
 from moorage.kube.go_texts import parse_duration as go_texts_parse_duration
@@ -143,11 +121,7 @@ from moorage.kube.model.meta import resource as resource
 from moorage.kube.model.meta import whole_number as whole_number
 from moorage.kube.model.meta import with_condition as with_condition
 
-# A status that is not there.
-from moorage.kube.model.policy import NO_STATUS as NO_STATUS
-
 # How many pods a workload may have.
-from moorage.kube.model.workload import MAX_PODS as MAX_PODS
 from moorage.kube.plain import joined as joined
 
 # Objects as JSON values, to compare them with what was read.
@@ -167,7 +141,6 @@ from moorage.kube.read.block_yaml import resolve_plain as resolve_plain
 # YAML by itself, of any value.
 from moorage.kube.read.documents import read_first as read_first
 from moorage.kube.read.documents import read_yaml as read_yaml
-from moorage.kube.read.files import GZIP as GZIP
 
 # Two readers of pods, which have to be alike.
 from moorage.kube.read.parts_reader import PartsReader as PartsReader
@@ -231,12 +204,12 @@ from moorage.kube.workloads.ownership import template_hash as template_hash
 from moorage.kube.workloads.revisions import is_updated as is_updated
 from moorage.kube.workloads.revisions import mark_of as mark_of
 
+# The steps of strategies, by themselves.
+from moorage.kube.workloads.rollout_steps import canary_counts as canary_counts
+from moorage.kube.workloads.rollout_steps import steps_text as steps_text
+
 # Claims of a pod's own, which others would make.
 from moorage.kube.workloads.stateful_pods import ephemeral_claims as ephemeral_claims
 
 # Two names of the room are the same.
 __all__ = ["apply_strategic_merge", "go_texts_parse_duration"]
-
-# The steps of strategies, by themselves.
-from moorage.kube.workloads.rollout_steps import canary_counts as canary_counts
-from moorage.kube.workloads.rollout_steps import steps_text as steps_text

@@ -11,9 +11,6 @@ from moorage.live.client import kubeconfig as kubeconfig
 # Kinds that are listed, which rights have to allow.
 from moorage.live.client.cluster_objects import kinds_of_clusters as kinds_of_clusters
 from moorage.live.client.cluster_objects import list_cluster as list_cluster
-from moorage.live.client.connection import KEPT as KEPT
-from moorage.live.client.connection import READ_TIMEOUT as READ_TIMEOUT
-from moorage.live.client.connection import STREAM_TIMEOUT as STREAM_TIMEOUT
 
 # Sessions that are closed or fail, and how long they are kept.
 from moorage.live.client.connection import HttpSessions as HttpSessions
@@ -31,7 +28,6 @@ from moorage.live.client.kubeconfig import ClusterEntry as ClusterEntry
 from moorage.live.client.kubeconfig import User as User
 from moorage.live.client.kubeconfig import read_kubeconfig as read_kubeconfig
 from moorage.live.client.kubeconfig import tls_context as tls_context
-from moorage.live.client.reflector import MAX_TIMEOUT as MAX_TIMEOUT
 from moorage.live.client.reflector import Backoff as Backoff
 from moorage.live.client.reflector import ReceivedCounts as ReceivedCounts
 from moorage.live.client.reflector import Reflector as Reflector
@@ -43,14 +39,9 @@ from moorage.live.extender_service import ExtenderService as ExtenderService
 # The parts of a twin: child processes and their limits, predictions, a server whose answers are made up.
 from moorage.live.followed_cluster import FollowedCluster as FollowedCluster
 from moorage.live.followed_cluster import PredictedBindings as PredictedBindings
-from moorage.live.health import LEASE_TOLERANCE as LEASE_TOLERANCE
-from moorage.live.health import REFUSED_LIMIT as REFUSED_LIMIT
-from moorage.live.health import UNREADABLE_LIMIT as UNREADABLE_LIMIT
-from moorage.live.health import WATCH_LIMIT as WATCH_LIMIT
 from moorage.live.health import DelegatedAuthorization as DelegatedAuthorization
 from moorage.live.health import SecureServer as SecureServer
 from moorage.live.health import liveness_checks as liveness_checks
-from moorage.live.http_connection import HEAD as HEAD
 from moorage.live.http_connection import HttpConnection as HttpConnection
 
 # Elections by a clock that a test moves, and the error of one that is lost.
@@ -59,13 +50,11 @@ from moorage.live.leader_lease import LeaderLease as LeaderLease
 from moorage.live.leader_lease import LostLeaseError as LostLeaseError
 
 # How long an end may take, which deploy/ has to give.
-from moorage.live.live_scheduler import END as END
 from moorage.live.live_scheduler import LiveScheduler as LiveScheduler
 
 # How connections are shared out.
 from moorage.live.shares import Limits as Limits
 from moorage.live.shares import Shares as Shares
-from moorage.live.twin_server import QUESTIONS as QUESTIONS
 from moorage.live.twin_server import Forks as Forks
 from moorage.live.twin_server import Output as Output
 from moorage.live.twin_server import Template as Template
@@ -73,13 +62,8 @@ from moorage.live.twin_server import TwinRefusalError as TwinRefusalError
 from moorage.live.twin_server import TwinServer as TwinServer
 
 # Servers without a scheduler, and paths that deploy/ has to know.
-from moorage.live.web_server import HEALTH as HEALTH
 from moorage.live.web_server import Reply as Reply
 
-# Limits that tests have to pass, and checks by a clock that a test moves.
-from moorage.live.writer import MAX_TRIES as MAX_TRIES
-
 # How many threads write.
-from moorage.live.writer import THREADS as THREADS
 from moorage.live.writer import EventBroadcaster as EventBroadcaster
 from moorage.live.writer import Writer as Writer

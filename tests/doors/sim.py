@@ -13,12 +13,8 @@ from moorage.sim.gpu_policies import typical_pods as typical_pods
 from moorage.sim.karpenter_scaler import Disrupter as Disrupter
 
 # A limit is lowered; all formats are gone through.
-from moorage.sim.loaders import trace_builder as trace_builder
 from moorage.sim.loaders.formats import FORMATS as FORMATS
 from moorage.sim.loaders.formats import reader as reader
-
-# Documented names one level below the room's own, and the classes of GPUs' measures.
-from moorage.sim.measures.gpu_measures import CLASSES as CLASSES
 
 # Documented: the plugins of a file.
 from moorage.sim.plugin_file import read_plugin_file as read_plugin_file
@@ -30,9 +26,6 @@ from moorage.sim.replay import replayer as replayer
 from moorage.sim.replay.history import allocatable_of as allocatable_of
 from moorage.sim.replay.history import requests_of as requests_of
 
-# The texts of errors.
-from moorage.sim.replay.replay_timeline import parse_condition as parse_condition
-
 # The text of a duration, and means over time, compared with slow sums.
 from moorage.sim.replay_report import duration as duration
 
@@ -40,9 +33,6 @@ from moorage.sim.replay_report import duration as duration
 from moorage.sim.replay_report import history_page as history_page
 from moorage.sim.replay_report import history_use as history_use
 from moorage.sim.replay_report import verification_page as verification_page
-
-# Executors by name.
-from moorage.sim.sweep import EXECUTORS as EXECUTORS
 
 # Documented names one level below the room's own.
 from moorage.sim.sweep import make_executor as make_executor

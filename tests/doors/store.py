@@ -2,7 +2,6 @@
 
 # How states of pods are made is counted.
 # Texts of times, many at once and one by one.
-from moorage.kube.go_texts import timestamp as timestamp
 from moorage.kube.go_texts import timestamps as timestamps
 from moorage.store import store as store
 

@@ -556,20 +556,6 @@ def test_labels_that_affinity_must_not_match() -> None:
 # ---- DaemonSets --------------------------------------------------------------------------------------------
 
 
-def test_the_node_for_which_a_daemonset_made_a_pod_is_named() -> None:
-    owner = {"kind": "DaemonSet", "name": "agent", "uid": "u", "apiVersion": "apps/v1", "controller": True}
-    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
-    made = pod(
-        "new", cpu="9", metadata={"ownerReferences": [owner]}, spec={"affinity": {"nodeAffinity": required}}
-    )
-    seen = explained(node("n1") + node("n2") + made)
-    assert {group.nodes[0]: [one.text for one in group.evidence] for group in seen.groups} == {
-        "n1": ["5 more cpu"],
-        "n2": ["daemonset/agent made this pod for node n1"],
-    }
-
-
 def test_facts_are_in_the_document() -> None:
     text = node("n1", allocatable={"cpu": "2"})
     text += pod("preemptor", cpu="2", spec={"priority": 100}, status={"nominatedNodeName": "n1"})

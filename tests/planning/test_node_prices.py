@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from moorage import InputError, Scheduler, load
-from tests.doors.answers import SavedByRequests
-from tests.doors.autoscalers import NodesPrice
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:
@@ -66,18 +64,3 @@ def test_a_price_of_no_template_is_an_error(scheduler: Scheduler) -> None:
         scheduler.ask.nodes_needed(like=[BIG], prices={"bog": 1.0})
     with pytest.raises(InputError, match="must be a number of at least 0"):
         scheduler.ask.nodes_needed(like=[BIG], prices={"big": float("nan")})
-
-
-@pytest.mark.parametrize(
-    ("nodes", "price", "change"),
-    [
-        (4, 1.3, "1 node fewer, 0.30 $/h more"),
-        (6, 0.7, "1 node more, 0.30 $/h less"),
-        (5, 1.3, "0.30 $/h more"),
-        (5, 1.0, "nothing saved"),
-    ],
-)
-def test_saved_nodes_and_money_have_a_word_each(nodes: int, price: float, change: str) -> None:
-    before, after = NodesPrice(5, 1.0, 0), NodesPrice(nodes, price, 0)
-    saved = SavedByRequests(pods=0, newly=0, by="consolidation", before=before, after=after)
-    assert saved.text.rpartition(": ")[2] == change

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage.answers import comparison_page
 from moorage.cli import main
 from moorage.kube.releases import DEFAULT
-from tests.doors.answers import CompareDocument, ComparedRun, DifferingPod
 from tests.house.source import ROOT
 
 from .pages import COMMANDS, TRACE, Read
@@ -123,19 +121,6 @@ def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
     assert measures["cpu imbalance %"] == ["17.71", "16.88 (-0.83)"]
     same = Read(run("compare", "as-is", "as-is", "-f", "examples", "-o", "html"))
     assert "Every pod is in the same place." in same.text
-
-
-def test_moves_are_differences_from_the_first() -> None:
-    names = ["as-is", "same", "other"]
-    document = CompareDocument(
-        alternatives=[ComparedRun(name, {"without a node": 0}) for name in names],
-        differences=[DifferingPod("a/b", ["n1", "n1", "n2"]), DifferingPod("a/c", ["", "n1", ""])],
-        left_out=[],
-        warnings=[],
-    )
-    page = comparison_page(document, names, ["5 pods are not in the same place"])
-    moves = Read(page.html()).tables["Moves"][1:]
-    assert moves == [["other", "n1", "n2", "1"], ["same", "no such pod", "n1", "1"]]
 
 
 def test_the_page_of_explain_has_the_figures_of_its_json(run: Any) -> None:

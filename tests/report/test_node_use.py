@@ -7,8 +7,9 @@ import pytest
 
 import moorage as mo
 from moorage.answers import current_use
-from tests.doors.answers import Bar, NodeUse, group_grid, heat_map, node_grid
-from tests.doors.answers import node_use as module
+from tests.doors.answers import NodeUse, heat_map, node_grid
+
+SQUARES = 10_000  # of a heat map at most
 
 
 def some(nodes: int) -> NodeUse:
@@ -32,11 +33,11 @@ def test_a_square_is_a_node() -> None:
 
 
 def test_neighbours_share_a_square_where_there_are_many() -> None:
-    number = 2 * module.SQUARES - 1
+    number = 2 * SQUARES - 1
     use = some(number)
     found = heat_map(use)
     assert found is not None
-    assert len(found.data["names"]) <= module.SQUARES + 6  # a rest for each zone and pool
+    assert len(found.data["names"]) <= SQUARES + 6  # a rest for each zone and pool
     assert sum(found.data["counts"]) == number
     groups = [list(zip(use.groupings["zone"], use.groupings["pool"], strict=True))]
     requested, there = use.requested["cpu"], use.allocatable["cpu"]
@@ -54,23 +55,9 @@ def test_neighbours_share_a_square_where_there_are_many() -> None:
             )
 
 
-def test_use_is_summed_by_group() -> None:
-    use = some(6)
-    zones = group_grid(use, "zone")
-    assert zones is not None
-    assert [row[:2] for row in zones.rows] == [["a", 3], ["b", 3]]
-    bar = zones.rows[1][2]
-    assert isinstance(bar, Bar)
-    assert bar.percent == 30.0
-    nodes = node_grid(use)
-    assert nodes is not None
-    assert [row[0] for row in nodes.rows] == ["n5", "n4", "n3", "n2", "n1", "n0"]
-    assert nodes.rows[-1][-1] is None
-
-
 def test_without_nodes_there_is_nothing() -> None:
     use = current_use(mo.Scheduler(mo.Cluster()))
-    assert (heat_map(use), node_grid(use), group_grid(use, "zone")) == (None, None, None)
+    assert (heat_map(use), node_grid(use)) == (None, None)
 
 
 def test_the_first_label_of_pools_is_taken() -> None:

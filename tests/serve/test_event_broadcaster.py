@@ -7,7 +7,7 @@ from threading import Event, Semaphore
 from typing import Any, cast
 
 import pytest
-from tests.doors.live import MAX_TRIES, EventBroadcaster, writer
+from tests.doors.live import EventBroadcaster, writer
 from tests.doors.store import NotSentError
 from tests.make import pod
 from tests.store.api.wire_server import LIMIT
@@ -77,8 +77,8 @@ class FailingServer(SlowServer):
     [
         ([], 1, 0),
         ([NotSentError("refused"), UnreachableError("cut")], 3, 0),
-        ([UnreachableError("cut")] * (MAX_TRIES - 1), MAX_TRIES, 0),
-        ([UnreachableError("cut")] * MAX_TRIES, MAX_TRIES, 1),
+        ([UnreachableError("cut")] * 11, 12, 0),
+        ([UnreachableError("cut")] * 12, 12, 1),
         ([UnreachableError("cut"), AlreadyExistsError("the cut one was created")], 2, 0),
         ([AlreadyExistsError("of another")], 1, 1),
         ([ForbiddenError("no")], 1, 1),

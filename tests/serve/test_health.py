@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.live import (
-    LEASE_TOLERANCE,
-    REFUSED_LIMIT,
-    WATCH_LIMIT,
-    Election,
-    LeaderLease,
-    Reflector,
-    Session,
-    liveness_checks,
-)
+from tests.doors.live import Election, LeaderLease, Reflector, Session, liveness_checks
 from tests.serve.test_live_scheduler import Clock
 from tests.store.api.test_api_client import answers, pod
 from tests.store.api.test_reflector import take, watching
@@ -21,6 +12,8 @@ from tests.store.api.wire_server import LIMIT, WireServer
 from moorage.kube import Pod
 from moorage.live.client import ApiClient, Connection
 from moorage.store import ObjectStore, UnauthorizedError
+
+WATCH_LIMIT, REFUSED_LIMIT, LEASE_TOLERANCE = 300.0, 120.0, 20.0
 
 
 @pytest.fixture

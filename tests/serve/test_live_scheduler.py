@@ -13,16 +13,7 @@ from msgspec.structs import replace
 from tests.devices.make import claim as device_claim
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.engine import NODE_ADD, RETRY, Notice, RunningPreemptions
-from tests.doors.live import (
-    THREADS,
-    Election,
-    LeaderLease,
-    LiveScheduler,
-    LostLeaseError,
-    RateLimit,
-    Session,
-    writer,
-)
+from tests.doors.live import Election, LeaderLease, LiveScheduler, LostLeaseError, RateLimit, Session, writer
 from tests.make import claim, make, node, pod, storage_class, volume
 from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
@@ -32,6 +23,8 @@ from tests.store.api.wire_server import LIMIT, WireServer
 from moorage.kube import Object, Pod, PodGroup
 from moorage.live.client import ApiClient, Connection
 from moorage.store import ObjectStore
+
+THREADS = 16  # that bind pods, as in kube-scheduler
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 

@@ -16,7 +16,6 @@ from unittest.mock import Mock
 import pytest
 from tests.doors.cli import McpServer
 from tests.doors.live import (
-    HEAD,
     DelegatedAuthorization,
     ExtenderServer,
     HttpConnection,
@@ -145,9 +144,9 @@ MALFORMED: dict[str, Callable[[Target], bytes]] = {
     "a length of 5,000 digits": lambda to: to.post(b"Content-Length: " + b"9" * 5000 + b"\r\n"),
     "two hosts": lambda to: to.get(b"Host: evil.example\r\n"),
     "no host": lambda to: b"GET " + to.path + b" HTTP/1.1\r\n\r\n",
-    "a large header": lambda to: to.get(b"X: " + b"x" * 8 * HEAD + b"\r\n"),
-    "many headers": lambda to: to.get(b"X: y\r\n" * HEAD),
-    "a large target": lambda to: b"GET /" + b"x" * 8 * HEAD + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a large header": lambda to: to.get(b"X: " + b"x" * 512 * 1024 + b"\r\n"),
+    "many headers": lambda to: to.get(b"X: y\r\n" * 65_536),
+    "a large target": lambda to: b"GET /" + b"x" * 512 * 1024 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "HTTP/0.9": lambda to: b"GET " + to.path + b"\r\n\r\n",
     "a NUL in the target": lambda to: to.get().replace(to.path, b"/\0"),
     "a NUL in a header": lambda to: to.get(b"X: \0\r\n"),

@@ -30,14 +30,37 @@ from .binder_stores import (
     UnitStatus,
     UnitStatusStore,
 )
-from .godel import CNR, Movement, NMNode, Reservation, is_placeholder, ledger_of
+from .godel import (
+    CNR,
+    CNRStatus,
+    CurrentOwners,
+    Movement,
+    NMNode,
+    NMNodeStatus,
+    Reservation,
+    ReservationSpec,
+    ReservationStatus,
+    ReservationTemplate,
+    is_placeholder,
+    ledger_of,
+)
 
 __all__ = [
+    "CNR",
     "BinderCache",
+    "CNRStatus",
     "CacheHandler",
     "CachePodInfo",
+    "CurrentOwners",
+    "Movement",
+    "NMNode",
+    "NMNodeStatus",
     "QosNodeInfo",
     "QosNodeInfoClone",
+    "Reservation",
+    "ReservationSpec",
+    "ReservationStatus",
+    "ReservationTemplate",
     "SchedulingStatus",
     "Store",
     "StoreName",

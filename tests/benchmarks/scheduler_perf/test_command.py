@@ -195,14 +195,6 @@ def test_workloads_with_pod_groups_have_the_first_release_with_groups(
     assert "feature gate GenericWorkload=true cannot be set for Kubernetes 1.36" in capsys.readouterr().err
 
 
-def test_a_release_without_a_gate_that_is_off_by_default_runs_workloads(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write(tmp_path, nodes(1), pods(1))
-    assert main([str(file), "-o", "json", "--kubernetes-version", "1.34"]) == 0
-    assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == "done"
-
-
 def test_warnings_and_bad_arguments_are_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, nodes(1), pods(1), params={"b": 1})
     assert main([file, "--kubernetes-version", "1.36"]) == 0

@@ -11,7 +11,6 @@ from bench.scheduler_perf.measured_run import MeasuredRun
 from bench.scheduler_perf.operation_cursor import WorkloadFailedError
 from tests.benchmarks.scheduler_perf.make import (
     BIG,
-    NODE,
     POD,
     churn,
     nodes,
@@ -172,21 +171,6 @@ def test_they_are_tried_again_when_a_node_comes(tmp_path: Path, early: bool, beg
     assert run.clock.exact == begin + Fraction(3, 500)
 
 
-def test_and_when_a_pod_goes(tmp_path: Path) -> None:
-    run = run_ops(
-        tmp_path,
-        nodes(2),
-        pods(2, podTemplatePath="big.yaml", namespace="old"),
-        pods(2, podTemplatePath="big.yaml", namespace="new", skipWaitToCompletion=True),
-        {"opcode": "barrier", "stageRequirement": "Attempted"},
-        {"opcode": "deletePods", "namespace": "old"},
-        {"opcode": "barrier", "namespaces": ["new"]},
-        files={"big.yaml": BIG},
-    )
-    assert sorted(placements(run)) == ["new/pod-0", "new/pod-1"]
-    assert run.scheduler.table.requested["cpu"].sum() == 6000
-
-
 def test_and_when_churn_brings_a_node_or_takes_a_pod(tmp_path: Path) -> None:
     op = churn("node.yaml", intervalMilliseconds=5000)
     run = run_ops(tmp_path, nodes(1), op, pods(2, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
@@ -196,55 +180,6 @@ def test_and_when_churn_brings_a_node_or_takes_a_pod(tmp_path: Path) -> None:
     big = pods(1, podTemplatePath="big.yaml")
     run = run_ops(tmp_path, nodes(1), op, wait, big, files={"big.yaml": BIG})
     assert run.clock.exact == 10 + Fraction(1, 500)
-
-
-def test_and_when_a_node_is_updated(tmp_path: Path) -> None:
-    named = NODE.replace("generateName: node-", "name: only")
-    files = {"big.yaml": BIG, "named.yaml": named, "more.yaml": named.replace('"4"', '"8"')}
-    run = run_ops(
-        tmp_path,
-        nodes(1, nodeTemplatePath="named.yaml"),
-        pods(2, podTemplatePath="big.yaml", skipWaitToCompletion=True),
-        {"opcode": "barrier", "stageRequirement": "Attempted"},
-        {"opcode": "updateAny", "templatePath": "more.yaml"},
-        {"opcode": "barrier"},
-        files=files,
-    )
-    assert len(placements(run)) == 2
-
-
-def test_a_pod_that_comes_helps_those_with_affinity(tmp_path: Path) -> None:
-    affine = """\
-    affinity:
-      podAffinity:
-        requiredDuringSchedulingIgnoredDuringExecution:
-        - {labelSelector: {matchLabels: {color: blue}}, topologyKey: kubernetes.io/hostname}
-"""
-    files = {
-        "affine.yaml": POD.replace("spec:\n", f"spec:\n{affine.replace('    aff', '  aff', 1)}"),
-        "blue.yaml": POD.replace("pod-}", "blue-, labels: {color: blue}}"),
-    }
-    run = run_ops(
-        tmp_path,
-        nodes(5),
-        pods(3, podTemplatePath="affine.yaml", namespace="n", skipWaitToCompletion=True),
-        {"opcode": "barrier", "stageRequirement": "Attempted"},
-        pods(1, podTemplatePath="blue.yaml", namespace="n"),
-        {"opcode": "barrier"},
-        files=files,
-    )
-    assert len(set(placements(run).values())) == 1
-
-
-def test_what_waits_too_long_times_out(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadFailedError, match=r"^timed out after 600 s: 1 pods fit nowhere"):
-        run_ops(
-            tmp_path,
-            nodes(1),
-            churn("pod.yaml", intervalMilliseconds=100_000),
-            pods(1, podTemplatePath="huge.yaml"),
-            files={"huge.yaml": BIG.replace("'3'", "'9'")},
-        )
 
 
 def test_gated_pods_are_not_tried(tmp_path: Path) -> None:
@@ -297,19 +232,3 @@ def test_pods_of_high_priority_evict_others_and_come_again(tmp_path: Path) -> No
         timer=timer(),
     )
     assert (report.status, report.preemptors, report.victims) == ("done", 1, 3)
-
-
-def test_churn_that_preempts(tmp_path: Path) -> None:
-    files = {"low.yaml": POD.replace("100m", "900m"), "high.yaml": HIGH}
-    run = run_ops(
-        tmp_path,
-        nodes(5),
-        pods(20, podTemplatePath="low.yaml", namespace="low"),
-        churn("high.yaml", intervalMilliseconds=200, number=2),
-        pods(5, namespace="plain", collectMetrics=True),
-        {"opcode": "sleep", "duration": "3s"},
-        files=files,
-    )
-    assert (run.operations.ticks, run.operations.preemptors, run.operations.victims) == (2, 2, 6)
-    assert run.meter.pods == 5
-    assert len(placements(run)) == 20 - 6 + 2 + 5

@@ -11,9 +11,7 @@ from bench.scheduler_perf import Workload, read_workloads, run_workload
 from bench.scheduler_perf.measure import Meter
 from bench.scheduler_perf.report import row
 from tests.benchmarks.scheduler_perf.make import (
-    BIG,
     DATA,
-    NODE,
     POD,
     nodes,
     placements,
@@ -51,15 +49,6 @@ def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: 
     assert batched.scheduler.placer.decider.start == single.scheduler.placer.decider.start
 
 
-def test_the_same_workload_comes_out_the_same() -> None:
-    one = EXCERPT["SchedulingWithMixedChurn/1000Nodes"]
-    first, again = run_workload(one, timer=timer()), run_workload(one, timer=timer())
-    assert placements(run_of(one)) == placements(run_of(one))
-    # peak_rss_bytes is this process's own; all else follows from the input and the timer.
-    fields = [name for name in type(first).__struct_fields__ if name != "peak_rss_bytes"]
-    assert {name: getattr(first, name) for name in fields} == {name: getattr(again, name) for name in fields}
-
-
 def test_the_configuration_and_the_gates_reach_the_scheduler() -> None:
     run = run_of(EXCERPT["HostPortConflict/10Nodes_10Pods_10BatchSize"])
     (plugin,) = (one for one in run.scheduler.profile.plugins if one.name == "PodTopologySpread")
@@ -87,16 +76,6 @@ def test_ties_are_broken_as_asked(tie_break: str) -> None:
             pod = replica(one.template, one.first + number)
             expected[pod.key] = schedule_one(twin.context, pod).node
     assert placements(run) == expected
-
-
-GANG = """\
-apiVersion: scheduling.k8s.io/v1beta1
-kind: PodGroup
-metadata: {name: "gang-{{.Index}}"}
-spec:
-  schedulingPolicy: {gang: {minCount: 2}}
-"""
-BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
 
 
 DRIVER = {"opcode": "createResourceDriver", "driverName": "d", "nodes": "*", "maxClaimsPerNode": 2}
@@ -229,35 +208,6 @@ def test_what_is_not_built_fails_its_workload(
     assert report.failed
 
 
-def test_a_pod_whose_claim_is_missing_is_stuck(tmp_path: Path) -> None:
-    ops = [nodes(1), pods(1, podTemplatePath="x.yaml")]
-    files = {"x.yaml": POD + "  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n"}
-    report = run_workload(workload(tmp_path, *ops, files=files), timer=timer())
-    assert report.is_stuck
-    assert 'persistentvolumeclaim "c" not found' in report.status
-
-
-@pytest.mark.parametrize(
-    ("first", "evicts"),
-    [
-        (BIG_FIRST, True),
-        (BIG_FIRST.replace("priority: 10", "priority: 0"), False),
-        (BIG_FIRST.replace("priority: 10", "priority: 10\n  preemptionPolicy: Never"), False),
-        (BIG_FIRST.replace("'3'", "'9'"), False),  # more than a node has: nobody's going would help
-    ],
-)
-def test_pods_evict_others_only_where_that_helps(tmp_path: Path, first: str, evicts: bool) -> None:
-    ops = (
-        nodes(1),
-        pods(1, podTemplatePath="big.yaml"),
-        pods(1, podTemplatePath="first.yaml", skipWaitToCompletion=True),
-        {"opcode": "sleep", "duration": "1s"},
-    )
-    one = workload(tmp_path, *ops, files={"big.yaml": BIG, "first.yaml": first})
-    counts = run_of(one).operations.counts()
-    assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (evicts, evicts, not evicts)
-
-
 @pytest.mark.parametrize(
     ("ops", "message"),
     [
@@ -314,19 +264,3 @@ def test_a_bad_scheduler_configuration(tmp_path: Path) -> None:
     one = workload(tmp_path, nodes(1), case={"schedulerConfigPath": "config.yaml"}, files=files)
     with pytest.raises(InputError, match=r"config.yaml: .*Nothing"):
         run_workload(one)
-
-
-def test_pods_of_the_same_priority_are_no_victims(tmp_path: Path) -> None:
-    """One of lower priority is there, but on a node that is too small for good."""
-    tiny = NODE.replace('"4"', "1").replace("node-", "tiny-")
-    one = workload(
-        tmp_path,
-        nodes(1, nodeTemplatePath="tiny.yaml"),
-        pods(1),
-        nodes(1),
-        pods(1, podTemplatePath="first.yaml"),
-        pods(1, podTemplatePath="first.yaml", skipWaitToCompletion=True),
-        {"opcode": "sleep", "duration": "1s"},
-        files={"tiny.yaml": tiny, "first.yaml": BIG_FIRST},
-    )
-    assert run_of(one).operations.counts()["unschedulable"] == 1

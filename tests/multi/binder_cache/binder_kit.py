@@ -6,22 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.doors.kube import (
+from tests.doors.kube import placeholder_of
+from tests.make import pod as make_pod
+from tests.words import GROUP_ANNOTATION, MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX, RESOURCE_TYPE
+
+from moorage.compat.binder_cache import (
     CNR,
+    BinderCache,
+    CacheHandler,
+    CachePodInfo,
     CNRStatus,
     CurrentOwners,
     NMNode,
     NMNodeStatus,
+    QosNodeInfo,
     Reservation,
     ReservationSpec,
     ReservationStatus,
     ReservationTemplate,
-    placeholder_of,
 )
-from tests.make import pod as make_pod
-from tests.words import GROUP_ANNOTATION, MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX, RESOURCE_TYPE
-
-from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError
 from moorage.kube import (
     LabelSelector,

@@ -7,7 +7,7 @@ import threading
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import ClusterState, bound
-from tests.doors.kube import Movement, node_name_of
+from tests.doors.kube import node_name_of
 from tests.make import node, port
 from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
 from tests.words import ASSUMED_NODE, GROUP_ANNOTATION
@@ -16,6 +16,7 @@ from moorage.compat.binder_cache import (
     BinderCache,
     CacheHandler,
     CachePodInfo,
+    Movement,
     StoreName,
     UnitStatus,
     Victims,

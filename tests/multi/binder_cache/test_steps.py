@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import Reservation, placeholder_pod
+from tests.doors.kube import placeholder_pod
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, TAKES, WANTS, Kit, cnr, pod, reservation
 from tests.text_rows import rows
 from tests.words import ASSUMED_NODE, GROUP_ANNOTATION, RESERVATION_INDEX, RESOURCE_TYPE
 
-from moorage.compat.binder_cache import CachePodInfo
+from moorage.compat.binder_cache import CachePodInfo, Reservation
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 

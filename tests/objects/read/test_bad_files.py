@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.kube import GZIP
 from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
@@ -204,7 +203,7 @@ def test_a_small_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
 def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
     pods = "".join(f"---\n{POD.replace('name: p', f'name: p{at:05}')}" for at in range(20_000))
     packed = gzip.compress(pods.encode())
-    assert len(packed) * GZIP.max_ratio > 5 * len(pods)
+    assert len(packed) * 250 > 5 * len(pods)
 
 
 def test_a_url_is_no_file() -> None:

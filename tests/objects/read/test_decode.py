@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.doors.kube import is_known
 
 from moorage.errors import InputError
 from moorage.kube import Deployment, Job, Node, Pod, Service, Taint, decode_object
@@ -78,25 +77,6 @@ def test_order_and_values_are_kept() -> None:
     node = decode_object({"kind": "Node", "spec": {"taints": [{"key": "b"}, {"key": "a", "value": "x"}]}})
     assert isinstance(node, Node)
     assert node.spec.taints == (Taint(key="b"), Taint(key="a", value="x"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "version", "known"),
-    [
-        ("Pod", "v1", True),
-        ("Pod", "", True),
-        ("Deployment", "apps/v1", True),
-        ("Deployment", "extensions/v1beta1", True),
-        ("Deployment", "v1", False),
-        ("Service", "serving.knative.dev/v1", False),
-        ("Job", "batch/v1", True),
-        ("Job", "batch.volcano.sh/v1alpha1", False),
-        ("PriorityClass", "scheduling.k8s.io/v1", True),
-        ("ConfigMap", "v1", False),
-    ],
-)
-def test_a_kind_is_known_with_its_version(kind: str, version: str, known: bool) -> None:
-    assert is_known(kind, version) is known
 
 
 @pytest.mark.parametrize(

@@ -24,20 +24,6 @@ def budget(version: str, **meta: Any) -> dict[str, Any]:
     }
 
 
-def test_a_change_is_refused_and_a_dump_is_read() -> None:
-    assert [one.name for one in mo.load([NODE, budget("policy/v1beta1")]).others] == ["b"]
-    assert mo.load([NODE], [budget("policy/v1")]).refused_objects == []
-    budgets = [budget("policy/v1beta1"), budget("policy/v1", name="c")]
-    cluster = mo.load([NODE], budgets, refused="ignore")
-    assert [one.name for one in cluster.others] == ["c"]
-    (refused,) = cluster.refused_objects
-    assert refused.message == (
-        'no matches for kind "PodDisruptionBudget" in version "policy/v1beta1"; write policy/v1'
-    )
-    served = budget("policy/v1beta1", uid="u", resourceVersion="1")
-    assert mo.load([NODE], [served]).refused_objects == []
-
-
 def test_a_scheduler_refuses_it_with_an_error() -> None:
     one = mo.Scheduler(mo.load(NODE))
     with pytest.raises(InputError, match=r"PodDisruptionBudget b: no matches for kind .* write policy/v1$"):

@@ -87,12 +87,6 @@ def test_several_paths_are_read_in_order_given(tmp_path: Path) -> None:
     assert names(load(str(tmp_path / "b.json"), tmp_path / "a.json")) == ["b", "a"]
 
 
-@pytest.mark.parametrize("items", [[], None])
-def test_empty_list_is_a_cluster_without_objects(items: list[Any] | None, tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
-    assert names(load(tmp_path / "f.json")) == []
-
-
 def test_kind_that_ends_in_list_is_an_object_without_items(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text('{"kind": "AllowList", "metadata": {"name": "x"}}')
     assert load(tmp_path / "f.json").skipped == {"AllowList": 1}
@@ -196,8 +190,3 @@ def test_pods_on_unknown_nodes_are_kept_and_warned_about(count: int, warning: st
     cluster = load(tmp_path)
     assert len(cluster.pods) == count + 1
     assert cluster.warnings == [warning]
-
-
-def test_same_input_gives_the_same_cluster(tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(json.dumps(listed(*OBJECTS)))
-    assert load(tmp_path) == load(tmp_path)

@@ -64,54 +64,6 @@ def test_what_is_there_stays() -> None:
     assert fill(complete) is complete
 
 
-@pytest.mark.parametrize("containers", ["containers", "initContainers"])
-def test_requests_default_to_limits(containers: str) -> None:
-    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
-    filled = fill(pod("p", {containers: [{"name": "x"}, {"name": "c", "resources": resources}]}))
-    items = filled.spec.containers if containers == "containers" else filled.spec.init_containers
-    assert items[0].resources.requests == {}
-    assert items[1].resources.requests == {"cpu": "1", "memory": "1Gi"}
-    assert items[1].resources.limits == {"cpu": "2", "memory": "1Gi"}
-
-
-def test_resources_are_rounded_up_to_thousandths() -> None:
-    exact = {"cpu": "1500m", "memory": "1.5Gi", "example.com/huge": "2E", "example.com/few": 1e3}
-    fine = {"cpu": "500u", "memory": 0.0001, "example.com/nano": "1000001n", "example.com/exponent": "1e-4"}
-    fine_up = {"cpu": "1m", "memory": "1m", "example.com/nano": "2m", "example.com/exponent": "1e-3"}
-    for given, kept in ((exact, exact), (fine, fine_up)):
-        resources = {"limits": given, "requests": given}
-        filled = fill(pod("p", container(resources=resources) | {"resources": resources, "overhead": given}))
-        of_container, of_pod = filled.spec.containers[0].resources, filled.spec.resources
-        for found in (of_container.limits, of_container.requests, of_pod.requests, filled.spec.overhead):
-            assert found == kept
-
-
-def test_limits_and_quotas_are_rounded_up_to_thousandths() -> None:
-    fine, fine_up = {"cpu": "500u"}, {"cpu": "1m"}
-    fields = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-    item = {"type": "Container"} | dict.fromkeys(fields, fine)
-    limits = fill(make("LimitRange", "l", {"limits": [item]})).spec.limits[0]
-    bounds = limits.max, limits.min, limits.default, limits.default_request, limits.max_limit_request_ratio
-    assert bounds == (fine_up,) * 5
-    assert fill(make("ResourceQuota", "q", {"hard": fine})).spec.hard == fine_up
-
-
-def test_the_protocol_of_a_port_is_tcp_by_default() -> None:
-    ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
-    found = fill(pod("p", container(ports=ports))).spec.containers[0].ports
-    assert [(port.protocol, port.host_port) for port in found] == [("TCP", 0), ("UDP", 0)]
-
-
-@pytest.mark.parametrize("containers", ["containers", "initContainers"])
-def test_host_network_takes_host_ports(containers: str) -> None:
-    ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081, "protocol": "TCP"}]
-    items = [{"name": "c", "ports": ports}]
-    spec = {"containers": CONTAINERS, containers: items, "hostNetwork": True}
-    filled = fill(pod("p", spec)).spec
-    found = filled.containers if containers == "containers" else filled.init_containers
-    assert [port.host_port for port in found[0].ports] == [80, 8081]
-
-
 SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
@@ -236,29 +188,13 @@ def test_daemon_set_template_gets_no_admission_tolerations() -> None:
     assert filled.spec.selector.match_labels == {"app": "w"}
 
 
-@pytest.mark.parametrize(
-    ("spec", "completions", "parallelism"),
-    [({}, 1, 1), ({"parallelism": 3}, None, 3), ({"completions": 3}, 3, 1), ({"parallelism": 0}, None, 0)],
-)
-def test_completions_and_parallelism_of_a_job_are_filled_in(
-    spec: dict[str, Any], completions: int | None, parallelism: int
-) -> None:
-    filled = fill(workload("Job", "j", spec))
-    assert (filled.spec.completions, filled.spec.parallelism) == (completions, parallelism)
-    assert filled.spec.completion_mode == "NonIndexed"
-
-
-def test_a_volume_is_kept_when_its_claim_goes() -> None:
-    volume = decode_object({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}})
-    assert fill(volume).spec.persistent_volume_reclaim_policy == "Retain"
-
-
 def test_defaults_twice_are_defaults() -> None:
     objects = [pod("p", container(resources={"limits": {"cpu": 1}})), node("n"), workload("Deployment", "d")]
     once = defaults(objects)
     assert defaults(once) == once
 
 
+JOBS: list[dict[str, Any]] = [{}, {"parallelism": 3}, {"completions": 3}, {"parallelism": 0}]
 LISTED = [
     ("v1/PersistentVolume", {"capacity": {"storage": "1u"}}),
     ("v1/ResourceQuota", {"hard": {"cpu": "1u"}}),
@@ -284,6 +220,15 @@ LISTED = [
             "volumes": [{"name": "v", "rbd": {"image": "i", "monitors": ["m"]}}],
         },
     ),
+    (
+        "v1/Pod",
+        {
+            "hostNetwork": True,
+            "containers": [{"name": "c", "ports": [{"containerPort": 81, "hostPort": 8081}]}],
+            "initContainers": [{"name": "i", "ports": [{"containerPort": 80}]}],
+        },
+    ),
+    *(("batch/v1/Job", {"template": {"spec": {"containers": []}}} | each) for each in JOBS),
 ]
 
 

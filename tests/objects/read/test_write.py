@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors.kube import _KINDS, Struct, read_yaml
 from tests.house.source import ROOT
-from tests.objects.make import node, pod, workload
+from tests.objects.make import node, pod
 
 from moorage import synthetic
 from moorage.kube import (
     Cluster,
     Object,
-    build_cluster,
     decode_object,
     dump,
     encode_object,
@@ -178,25 +177,6 @@ def test_cluster_reads_back(name: str, tmp_path: Path) -> None:
     same(cluster, load(tmp_path / name))
     head = (tmp_path / name).read_bytes()[:2]
     assert head == (b"\x1f\x8b" if name.endswith("gz") else b"ap" if "y" in name else b'{"')
-
-
-def test_synthetic_cluster_reads_back_with_defaults(tmp_path: Path) -> None:
-    cluster = synthetic(nodes=4, zones=2, pods=9)
-    write_cluster(tmp_path / "c.json", cluster)
-    same(build_cluster([*cluster.nodes, *cluster.pods]), load(tmp_path / "c.json"))
-
-
-def test_finished_pods_workloads_and_namespaces_are_written(tmp_path: Path) -> None:
-    cluster = build_cluster(
-        [
-            workload("Job", "j"),
-            workload("Deployment", "d", {"replicas": 2}),
-            decode_object({"kind": "Namespace", "metadata": {"name": "default"}}),
-            pod("done", status={"phase": "Succeeded"}),
-        ]
-    )
-    write_cluster(tmp_path / "c.yaml", cluster)
-    same(cluster, load(tmp_path / "c.yaml"))
 
 
 def test_same_objects_give_the_same_bytes(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from moorage.kube import decode_object
 from moorage.sim.measures import evaluate, gpu_allocation, summary
 from moorage.sim.scheduling_policies import policies
 from tests.core.twins import gpu_share_twin as twin
-from tests.doors.sim import CLASSES, GpuShare
+from tests.doors.sim import GpuShare
 from tests.sim.measures.histories import State, moments, state_at, timelines
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, RESOURCE, node, pod
+
+CLASSES = ("lack_both", "lack_gpu", "lack_cpu", "no_gpu", "no_gpu_lack_cpu", "no_access")
 
 
 def timeline(*requests: int) -> Timeline:

@@ -9,7 +9,6 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from tests.doors.sim import parse_condition
 
 from .test_replay import node, pod, rows, store_of, timeline_of
 
@@ -99,4 +98,4 @@ def test_a_replay_stops_at_a_time() -> None:
 @pytest.mark.parametrize("text", ["", "pod x", "pending", "pending > x", "cpu > 5%", "pod x pending > soon"])
 def test_bad_conditions_are_refused(text: Any) -> None:
     with pytest.raises(mo.InputError):
-        parse_condition(text)
+        mo.replay(busy(), until=text)

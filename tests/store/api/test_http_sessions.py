@@ -7,7 +7,7 @@ import time
 
 import httpx2
 import pytest
-from tests.doors.live import KEPT, HttpSessions, Session
+from tests.doors.live import HttpSessions, Session
 from tests.doors.store import NotSentError
 
 from moorage.live.client import Connection
@@ -68,7 +68,7 @@ def test_a_transport_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     session = Session("http://x", make)
     with session.send("GET", "/"), session.send("GET", "/"):
         pass
-    for now[0] in (KEPT, 2 * KEPT):
+    for now[0] in (5.0, 10.0):
         with session.send("GET", "/"):
             pass
     assert [one.is_closed for one in transports] == [False, True]

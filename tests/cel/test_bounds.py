@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 from tests.doors.engine import SelectorError, compile_selector, device_value
-from tests.doors.kube import MAX_WORK, CompileError
+from tests.doors.kube import CompileError
 
 from moorage.kube import Device, DeviceAttribute
 
@@ -45,8 +45,8 @@ EXPLODING = {
 @pytest.fixture
 def little_work(monkeypatch: pytest.MonkeyPatch) -> int:
     """A lower limit, which shows the same sooner."""
-    monkeypatch.setattr("moorage.kube.cel.cel_errors.MAX_WORK", MAX_WORK // 20)
-    return MAX_WORK // 20
+    monkeypatch.setattr("moorage.kube.cel.cel_errors.MAX_WORK", 50_000)
+    return 50_000
 
 
 @pytest.mark.usefixtures("little_work")

@@ -43,9 +43,6 @@ from moorage.answers.explain.rules.room import RoomEvidence as RoomEvidence
 # A label of a node, for changes that are tried.
 from moorage.answers.explain.rules.selection import with_label as with_label
 
-# The decisions of this run are counted, and compared with those of a whole one.
-from moorage.answers.explain.situations import Turns as Turns
-
 # What explanations that count as alike are about.
 from moorage.answers.explain.targets import Target as Target
 
@@ -73,9 +70,6 @@ from moorage.answers.queues.queue_changes import helpful_changes as helpful_chan
 
 # The gate in the format of records of a control plane.
 from moorage.answers.runs.gate import judge as judge
-
-# Templates as options give them, for questions that have to agree.
-from moorage.answers.runs.pod_templates import read_templates as read_templates
 
 # Outcomes as values, compared with records of a control plane.
 from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup

@@ -51,7 +51,6 @@ from moorage.autoscalers.karpenter.cluster_view import ClusterObjects as Cluster
 from moorage.autoscalers.karpenter.cluster_view import ClusterView as ClusterView
 from moorage.autoscalers.karpenter.cluster_view import PassInput as PassInput
 from moorage.autoscalers.karpenter.disrupt import METHODS as METHODS
-from moorage.autoscalers.karpenter.disrupt import VALIDATION_DELAY as VALIDATION_DELAY
 
 # Each method by itself, as vectors ask for it.
 from moorage.autoscalers.karpenter.disrupt import DisruptionPass as DisruptionPass

@@ -62,7 +62,6 @@ from moorage.kube.apiserver.merge_patch import three_way_patch as three_way_patc
 
 # Kinds and versions, gone through.
 from moorage.kube.apiserver.unknown_fields import check_kind as check_kind
-from moorage.kube.cel.cel_errors import MAX_WORK as MAX_WORK
 
 # Which stage refuses an expression.
 from moorage.kube.cel.cel_errors import CompileError as CompileError
@@ -111,9 +110,6 @@ from moorage.kube.model.cluster import seconds as seconds
 # The base of all objects, gone through; and how a condition is set.
 from moorage.kube.model.meta import Struct as Struct
 
-# Parsers of fields, one by one.
-from moorage.kube.model.meta import percent as percent
-
 # Names of resources in paths and rights.
 from moorage.kube.model.meta import plural as plural
 from moorage.kube.model.meta import plural_of as plural_of
@@ -131,7 +127,6 @@ from moorage.kube.plain import plain as plain
 from moorage.kube.read import read_objects as read_objects
 
 # Parts of the two readers of YAML; how deep they go.
-from moorage.kube.read.block_yaml import MAX_DEPTH as MAX_DEPTH
 from moorage.kube.read.block_yaml import UnplacedError as UnplacedError
 
 # Two readers of YAML, which have to be alike.
@@ -148,7 +143,6 @@ from moorage.kube.read.parts_reader import PartsReader as PartsReader
 # Texts that are written and read back.
 from moorage.kube.read.python_values import dump_yaml as dump_yaml
 from moorage.kube.read.yaml_events import documents as documents
-from moorage.kube.releases.behaviours import MOST_TOGETHER as MOST_TOGETHER
 
 # Causes that runs find which tests make up.
 from moorage.kube.releases.behaviours import Cause as Cause
@@ -189,7 +183,6 @@ from moorage.kube.workloads.kind_table import RULES as RULES
 from moorage.kube.workloads.missing_pods import create_daemons as create_daemons
 from moorage.kube.workloads.missing_pods import daemon_spec as daemon_spec
 from moorage.kube.workloads.missing_pods import written_revision as written_revision
-from moorage.kube.workloads.ownership import FINISHED as FINISHED
 
 # Names, UIDs and hashes, one by one.
 from moorage.kube.workloads.ownership import Names as Names
@@ -197,7 +190,6 @@ from moorage.kube.workloads.ownership import Names as Names
 # Who is at the top of the owners of a pod; and workloads of outcomes that are made by hand.
 from moorage.kube.workloads.ownership import Workload as Workload
 from moorage.kube.workloads.ownership import Workloads as Workloads
-from moorage.kube.workloads.ownership import is_active as is_active
 from moorage.kube.workloads.ownership import is_healthy as is_healthy
 from moorage.kube.workloads.ownership import stable_uid as stable_uid
 from moorage.kube.workloads.ownership import template_hash as template_hash

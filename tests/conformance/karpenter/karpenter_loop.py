@@ -13,14 +13,7 @@ from typing import Any
 
 from moorage.autoscalers import NewClaim
 from moorage.kube import DaemonSet, Pod, decode_object
-from tests.doors.autoscalers import (
-    CORE,
-    VALIDATION_DELAY,
-    Catalogue,
-    DisruptionPass,
-    Vocabulary,
-    is_reschedulable,
-)
+from tests.doors.autoscalers import CORE, Catalogue, DisruptionPass, Vocabulary, is_reschedulable
 from tests.doors.engine import tolerates
 
 from .karpenter_disruption import NAMES
@@ -109,7 +102,7 @@ class _Loop:
             command = DisruptionPass(view, tells=False).play(method).command
             if command is not None:
                 if name != "drift":
-                    self.now += timedelta(seconds=VALIDATION_DELAY)
+                    self.now += timedelta(seconds=15)
                 self.apply(world, name, command)
                 return True
         return False

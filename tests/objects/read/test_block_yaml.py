@@ -11,15 +11,7 @@ import yaml
 from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.doors.kube import (
-    MAX_DEPTH,
-    UnplacedError,
-    documents,
-    dump_yaml,
-    read_block_style,
-    read_yaml,
-    resolve_plain,
-)
+from tests.doors.kube import UnplacedError, documents, dump_yaml, read_block_style, read_yaml, resolve_plain
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
@@ -31,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 def by_lines(text: str) -> list[Any] | None:
     """The documents as read line by line; None where that is refused."""
     try:
-        return read_block_style(text, resolve_plain, MAX_DEPTH)
+        return read_block_style(text, resolve_plain, 200)
     except UnplacedError:
         return None
 
@@ -201,8 +193,8 @@ def test_text_with_changed_lines_is_read_alike(
         "a: |\n\n  x\n",
         "m:\am: 1\n",
         f"{'k' * 251}: 1\n",
-        "\n".join(" " * at + "a:" for at in range(MAX_DEPTH + 1)) + "\n",
-        "- " * (MAX_DEPTH + 1) + "a\n",
+        "\n".join(" " * at + "a:" for at in range(201)) + "\n",
+        "- " * 201 + "a\n",
     ],
 )
 def test_what_is_left_to_the_other_reader(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.kube import Deployment, Job, Node, Pod, Service, Taint, decode_object
+from moorage.kube import Node, Pod, decode_object
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -71,24 +71,6 @@ def test_null_is_absent(form: Any) -> None:
     assert node.spec.unschedulable is False
     assert node.status.capacity == {"cpu": "0"}
     assert node.status.images[0].size_bytes == 5
-
-
-def test_order_and_values_are_kept() -> None:
-    node = decode_object({"kind": "Node", "spec": {"taints": [{"key": "b"}, {"key": "a", "value": "x"}]}})
-    assert isinstance(node, Node)
-    assert node.spec.taints == (Taint(key="b"), Taint(key="a", value="x"))
-
-
-@pytest.mark.parametrize(
-    ("document", "type_"),
-    [
-        ({"kind": "Deployment", "apiVersion": "apps/v1"}, Deployment),
-        ({"kind": "Job"}, Job),
-        (b'{"kind": "Service"}', Service),
-    ],
-)
-def test_the_kind_decides_about_the_type(document: Any, type_: type) -> None:
-    assert type(decode_object(document)) is type_
 
 
 @pytest.mark.parametrize(

@@ -73,26 +73,6 @@ def test_nodes_of_a_troubleshoot_dump_are_read() -> None:
     assert cluster.pods == []
 
 
-def test_the_example_has_its_nodes_and_workloads() -> None:
-    cluster = expanded(load(ROOT / "examples" / "demo.yaml"))
-    assert [node.name for node in cluster.nodes] == ["master-1", "worker-1", "node-1"]
-    assert owners(cluster) == {
-        "kube-system/-": 1,
-        "default/-": 1,
-        "pai-gpu/-": 1,
-        "kube-system/DaemonSet/coredns": 1,
-        "kube-system/DaemonSet/kube-proxy-worker": 2,
-        "simple/DaemonSet/busybox-ds": 2,
-        "kube-system/ReplicaSet/calico-kube-controllers": 2,
-        "default/ReplicaSet/nginx-deploy": 4,
-        "simple/ReplicaSet/busybox-deploy": 4,
-        "pai-gpu/ReplicaSet/gpu-rs-03": 6,
-        "default/Job/pi": 1,
-    }
-    assert [pod.name for pod in cluster.pods if pod.spec.node_name] == ["etcd-master-1"]
-    assert cluster.warnings == []
-
-
 @pytest.mark.parametrize("readme", ["tests/data/README.md", "examples/README.md"])
 def test_every_file_has_its_source_and_licence(readme: str) -> None:
     text = (ROOT / readme).read_text()

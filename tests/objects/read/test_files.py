@@ -37,13 +37,6 @@ def test_compressed_parts_follow_one_another(tmp_path: Path) -> None:
     assert len(load(tmp_path / "f.gz").nodes) == 1
 
 
-def test_compressed_files_of_a_directory(tmp_path: Path) -> None:
-    for name in ("2.json.gz", "1.yaml", "3.yml.gz", "notes.txt.gz", "archive.gz"):
-        text = f'{{"kind": "Node", "metadata": {{"name": "n{name[0]}"}}}}'.encode()
-        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    assert [node.name for node in load(tmp_path).nodes] == ["n1", "n2", "n3"]
-
-
 PACKED = gzip.compress(POD, mtime=0)
 BROKEN = {
     "cut off": PACKED[:-12],

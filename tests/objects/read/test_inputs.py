@@ -67,15 +67,6 @@ def pack(path: Path, files: dict[str, bytes]) -> Path:
 # ---- directories -------------------------------------------------------------------------------------------
 
 
-def test_directories_in_directories(tmp_path: Path) -> None:
-    write(tmp_path)
-    cluster = load(tmp_path / "dump", recursive=True)
-    assert names(cluster) == ["n1", "p1"]
-    (warning,) = cluster.warnings
-    assert warning.startswith(f"Left out, because there are no objects in these files ({LEFT_OUT}): ")
-    assert f"{tmp_path}/dump/chart/values.yaml" in warning
-
-
 def test_without_recursion_they_are_not_read(tmp_path: Path) -> None:
     write(tmp_path)
     hint = "; -R also reads the directories in it"
@@ -300,11 +291,6 @@ def test_an_archive_is_read_and_what_it_leaves_out_is_named(name: str, tmp_path:
     cluster = load(packed)
     assert names(cluster) == ["n1", "p1"]
     assert f"({LEFT_OUT}): {packed}!dump/" in cluster.warnings[0]
-
-
-def test_compressed_files_in_an_archive(tmp_path: Path) -> None:
-    packed = pack(tmp_path / "a.zip", {"n.json.gz": gzip.compress(json.dumps(NODE).encode())})
-    assert names(load(packed)) == ["n1"]
 
 
 def test_errors_name_archive_and_member(tmp_path: Path) -> None:

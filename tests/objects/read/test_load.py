@@ -125,20 +125,6 @@ def test_many_other_kinds_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_kinds_go_where_they_belong(tmp_path: Path) -> None:
-    objects = [
-        {"kind": "Namespace", "metadata": {"name": "dev"}},
-        {"kind": "Service", "metadata": {"name": "svc"}, "spec": {"selector": {"a": "b"}}},
-        {"kind": "PriorityClass", "metadata": {"name": "vip"}, "value": 7},
-        pod("p"),
-    ]
-    (tmp_path / "f.json").write_text(json.dumps(listed(*objects)))
-    cluster = load(tmp_path)
-    assert [item.name for item in cluster.namespaces] == ["dev", "default"]
-    assert [item.key for item in cluster.others] == ["default/svc", "vip"]
-    assert [item.key for item in cluster.pods] == ["default/p"]
-
-
 def test_namespaces_that_hold_something_exist_with_the_label_of_their_name(tmp_path: Path) -> None:
     there = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"team": "x"}}}
     pods = [pod("p") | {"metadata": {"name": "p", "namespace": name}} for name in ("a", "b")]

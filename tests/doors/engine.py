@@ -425,8 +425,6 @@ from moorage.engine.volume.metrics import (
 )
 from moorage.engine.volume.metrics import VOLUME_OPERATION_ERRORS as VOLUME_OPERATION_ERRORS
 from moorage.engine.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_SECONDS
-from moorage.engine.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
-from moorage.engine.volume.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
 from moorage.engine.volume.metrics import (
     register_volume_scheduling_metrics as register_volume_scheduling_metrics,
 )

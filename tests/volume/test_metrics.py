@@ -8,12 +8,7 @@ from threading import Thread
 
 import pytest
 from prometheus_client import generate_latest
-from tests.doors.engine import (
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    VOLUME_SCHEDULING_STAGE_LATENCY,
-    register_volume_scheduling_metrics,
-)
+from tests.doors.engine import metrics
 from tests.volume.binding.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
 from tests.volume.samples import fresh_registry, value
 
@@ -23,10 +18,10 @@ from moorage.engine.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError
 def test_names_and_texts_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = fresh_registry(monkeypatch)
     assert VOLUME_SCHEDULER_SUBSYSTEM == "scheduler_volume"
-    register_volume_scheduling_metrics()
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("add").inc()
-    VOLUME_SCHEDULING_STAGE_FAILED.labels("bind").inc()
-    VOLUME_SCHEDULING_STAGE_LATENCY.labels("bind").observe(1.0)
+    metrics.register_volume_scheduling_metrics()
+    metrics.VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("add").inc()
+    metrics.VOLUME_SCHEDULING_STAGE_FAILED.labels("bind").inc()
+    metrics.VOLUME_SCHEDULING_STAGE_LATENCY.labels("bind").observe(1.0)
     text = generate_latest(registry).decode()
     for line in (
         "# HELP scheduler_volume_binder_cache_requests_total Total number for request volume binding cache",
@@ -43,7 +38,7 @@ def test_names_and_texts_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_metrics_are_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = fresh_registry(monkeypatch)
-    threads = [Thread(target=register_volume_scheduling_metrics) for _ in range(8)]
+    threads = [Thread(target=metrics.register_volume_scheduling_metrics) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -55,8 +50,8 @@ def test_every_exit_is_measured_and_errors_are_counted() -> None:
     kit, stages = Kit(), ("predicate", "assume", "bind")
 
     def counts() -> tuple[list[float], list[float]]:
-        measured = [value(VOLUME_SCHEDULING_STAGE_LATENCY, stage, of="_count") for stage in stages]
-        return measured, [value(VOLUME_SCHEDULING_STAGE_FAILED, stage) for stage in stages]
+        measured = [value(metrics.VOLUME_SCHEDULING_STAGE_LATENCY, stage, of="_count") for stage in stages]
+        return measured, [value(metrics.VOLUME_SCHEDULING_STAGE_FAILED, stage) for stage in stages]
 
     before = counts()
     kit.old.find_pod_volumes(pod(), NODE1)
@@ -72,8 +67,8 @@ def test_every_exit_is_measured_and_errors_are_counted() -> None:
 
 
 def test_seconds_are_measured() -> None:
-    kit, before = Kit(), value(VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum")
+    kit, before = Kit(), value(metrics.VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum")
     kit.fill(pod())
     kit.decisions.update_bindings(pod(), "node1", [], [])
     kit.old.bind_pod_volumes(pod())
-    assert value(VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum") == before + 1.0
+    assert value(metrics.VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum") == before + 1.0

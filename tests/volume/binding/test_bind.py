@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED, with_annotations
+from tests.doors.engine import metrics, with_annotations
 from tests.volume.binding.binder_kit import (
     BOUND,
     NODE1,
@@ -162,7 +162,7 @@ def test_binding_ends_in_upstreams_cases(case: str, old: bool) -> None:
     kit, volumes = start(found)
     if action is not None:
         kit.actions[5.0] = lambda: action(kit)
-    failed = value(VOLUME_SCHEDULING_STAGE_FAILED, "bind")
+    failed = value(metrics.VOLUME_SCHEDULING_STAGE_FAILED, "bind")
 
     def bind() -> None:
         if old:
@@ -184,7 +184,7 @@ def test_binding_ends_in_upstreams_cases(case: str, old: bool) -> None:
             }.get(case, error)
         assert str(caught.value) == (error if old or end == 0 else f"binding volumes: {error}")
     assert kit.now == end
-    assert value(VOLUME_SCHEDULING_STAGE_FAILED, "bind") == failed + (error is not None)
+    assert value(metrics.VOLUME_SCHEDULING_STAGE_FAILED, "bind") == failed + (error is not None)
 
 
 def test_a_node_that_loses_its_labels() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED, with_annotations
+from tests.doors.engine import metrics, with_annotations
 from tests.volume.binding.binder_kit import (
     NAMED,
     NODE1,
@@ -107,10 +107,10 @@ def test_volumes_of_a_pod_are_assumed_in_upstreams_cases(row: Row, old: bool) ->
         )
 
     if outcome == "fails":
-        failed = value(VOLUME_SCHEDULING_STAGE_FAILED, "assume")
+        failed = value(metrics.VOLUME_SCHEDULING_STAGE_FAILED, "assume")
         with pytest.raises(VolumeError):
             assume()
-        assert value(VOLUME_SCHEDULING_STAGE_FAILED, "assume") == failed + 1
+        assert value(metrics.VOLUME_SCHEDULING_STAGE_FAILED, "assume") == failed + 1
         expected, provisions = bound, claims or None
         assert [kit.cache_of(obj).get(obj.key) for obj in held] == held
     else:

@@ -14,7 +14,7 @@ from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.engine.framework import Code, NominatingInfo, PreFilterResult, Status
+from moorage.engine.framework import Answers, Code, NominatingInfo, PreFilterResult, Status
 from moorage.kube import Pod, PodSchedulingGate, PodStatus
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP
@@ -203,12 +203,26 @@ def test_a_filter_error_on_one_node_fails_the_cycle() -> None:
     assert not one.cache.state.has_pod(pod("p"))
 
 
+WORDS = None, status(UNSCHEDULABLE, "x"), status(UNRESOLVABLE, "y", "z")
+
+
+def said(*numbers: float, words: Any = WORDS) -> Answers:
+    """What filter_all answers in statuses of its own, by their places."""
+    return Answers(np.array(numbers), words)
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
         ([True], 'filter_all of plugin "All" answered shape (1,) for 3 nodes'),
         ([0, 1, 0], 'filter_all of plugin "All" answered neither booleans nor codes of Filter'),
         ([0.0, 2.0, 0.0], 'filter_all of plugin "All" answered neither booleans nor codes of Filter'),
+        (said(0, 1), 'filter_all of plugin "All" answered shape (2,) for 3 nodes'),
+        (said(0, 1, 3), 'filter_all of plugin "All" answered numbers of no status'),
+        (said(0, 1, -1), 'filter_all of plugin "All" answered numbers of no status'),
+        (said(0.0, 1.0, 1.0), 'filter_all of plugin "All" answered numbers of no status'),
+        (said(0, 1, 0, words=(None, "no")), 'plugin "All" answered str, not a Status'),
+        (said(0, 1, 0, words=(None, status(Code.ERROR, "boom"))), "boom"),
     ],
 )
 def test_what_filter_all_may_not_answer(answer: Any, text: str) -> None:
@@ -222,6 +236,17 @@ def test_filter_all_may_answer_codes() -> None:
     seen = one.examine(pod("q"))
     assert seen.feasible == ["a"]
     assert {name: s.code for name, s in seen.rejected.items()} == {"b": UNSCHEDULABLE, "c": UNRESOLVABLE}
+
+
+def test_filter_all_may_answer_statuses() -> None:
+    """An error among them counts where a node has it."""
+    answer = said(2, 0, 1, words=(*WORDS, status(Code.ERROR, "boom")))
+    seen = scheduler_with(make(mo.FilterPlugin, "All", filter_all=answer)).examine(pod("q"))
+    assert seen.feasible == ["b"]
+    assert {name: (s.code, s.reasons) for name, s in seen.rejected.items()} == {
+        "a": (UNRESOLVABLE, ("y", "z")),
+        "c": (UNSCHEDULABLE, ("x",)),
+    }
 
 
 def test_post_filter_nominates_and_adds_to_the_message() -> None:

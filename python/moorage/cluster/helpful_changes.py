@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
-from moorage.kube import Deployment, Object, Pod, Taint
+from moorage.kube import Object, Pod, Taint
 from moorage.kube.model.node import REJECTING_EFFECTS, is_of_a_moment
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
@@ -380,9 +380,3 @@ def without_surge(workload: str, surge: str, *edits: ObjectEdit) -> HelpfulChang
     text = f"set {NO_SURGE} in the strategy of {workload}: an old pod ends before a new one starts"
     values = {"workload": workload, "field": "maxSurge", "from": surge, "to": "0"}
     return HelpfulChange(Kind.ROLLOUT, text, edits, values=values)
-
-
-def surge_of(deployment: Deployment) -> str:
-    """Return maxSurge of a Deployment as it is written, or its default."""
-    rolling = deployment.spec.strategy.rolling_update
-    return "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)

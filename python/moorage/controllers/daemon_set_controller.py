@@ -158,8 +158,7 @@ class DaemonRollout:
             self._is_surge = maximum > 0
             self._stale.update(dict.fromkeys(self._names))
         if not self._is_surge:
-            unavailable = 1 if rolling.max_unavailable is None else rolling.max_unavailable
-            maximum = max(1, share(unavailable, len(self._wanted)))
+            maximum = max(1, share(rolling.max_unavailable or 0, len(self._wanted)))
         due = self._refresh(is_available)
         allowed = max(0, maximum - self._counted)
         names = [self._names[at] for at in (*sorted(self._at_once), *self._candidates[:allowed])]

@@ -96,7 +96,7 @@ class StatefulSetController:
     def _write_status(self, obj: StatefulSet, pods: dict[int, Pod], revisions: Revisions) -> None:
         """Write the names of the revisions; the update is the current one once all pods have it."""
         is_available, completes = self._availability.of(0), self._gates.release.every_update_completes
-        completes = completes or obj.spec.update_strategy.type in ("", "RollingUpdate")
+        completes = completes or obj.spec.update_strategy.type == "RollingUpdate"
         current, update = revisions.current.name, revisions.update.name
         present = [pods.get(ordinal) for ordinal in ordinals(obj)]
         if completes and all(pod and is_updated(pod, update) and is_available(pod) for pod in present):

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, surge_of, without_surge
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, without_surge
 from moorage.cluster.requirements import (
     POD_TERMS,
     SPREADS,
@@ -135,12 +135,12 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     deployment = client.get(Deployment, owner.name, own.namespace)
     sets = sets_of(client, own.namespace, deployment.metadata.uid)
     new = find_new_replica_set(deployment, sets)
-    is_new = new is not None and new.name == own.name
-    if not is_new or not max_surge(deployment) or max_unavailable(deployment):
+    rolling, is_new = deployment.spec.strategy.rolling_update, new is not None and new.name == own.name
+    if not is_new or rolling is None or not max_surge(deployment) or max_unavailable(deployment):
         return None
     pods = _pods_of(client, [replica_set for replica_set in sets if replica_set.name != own.name])
     workload = Workload(own.namespace, "Deployment", owner.name).text
-    return OldPods(workload, pods, True, surge_of(deployment))
+    return OldPods(workload, pods, True, str(rolling.max_surge))
 
 
 def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | None:

@@ -19,7 +19,6 @@ from moorage.cluster.helpful_changes import (
     cost,
     lowered,
     of_pod,
-    surge_of,
     tried,
     tried_text,
     without_surge,
@@ -155,12 +154,13 @@ class _RefusedPods:
     ) -> Iterator[HelpfulChange]:
         count = Quantity(len(self._pods))
         needed = {name: str(used[name] + requested[name] * count) for name in limited}
-        if isinstance(owner := self._owner, Deployment) and max_surge(owner):
+        owner = self._owner
+        if isinstance(owner, Deployment) and (own := owner.spec.strategy.rolling_update) and max_surge(owner):
             rolling = RollingUpdateDeployment(max_unavailable=1, max_surge=0)
             strategy = DeploymentStrategy(type="RollingUpdate", rolling_update=rolling)
             edit_strategy = partial(changed_field, path="spec.strategy", change=lambda _: strategy)
             edit = ObjectEdit(Deployment, owner.key, edit_strategy)
-            yield from self._try(without_surge(self._workload.text, surge_of(owner), edit))
+            yield from self._try(without_surge(self._workload.text, str(own.max_surge), edit))
         text = ", ".join(f"{name} from {limited[name]} to {amount}" for name, amount in needed.items())
         raised = self._quota(quota, needed.__ror__)
         yield from self._tried(Kind.QUOTA, f"raise {text} in ResourceQuota {quota}", raised)

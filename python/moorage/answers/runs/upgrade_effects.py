@@ -15,11 +15,12 @@ from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import PodSpec
 from moorage.kube.model.pod_group import CompositePodGroup
 from moorage.kube.model.policy import LimitRange
-from moorage.kube.model.workload import PodTemplateSpec, RollingUpdateStatefulSetStrategy, StatefulSet
+from moorage.kube.model.workload import PodTemplateSpec, StatefulSet
 from moorage.kube.plain import plain
 from moorage.kube.releases import RELEASES, FeatureGates, Version, gates_of, parse_version
 from moorage.kube.releases.feature_gates import Stage
 from moorage.kube.workloads.ownership import Workloads, is_healthy
+from moorage.kube.workloads.stateful_pods import rolling_update
 from moorage.lazy import NamedTuple
 
 _MOST = 3
@@ -133,10 +134,6 @@ def _sets(cluster: Cluster, concerns: Callable[[StatefulSet], object]) -> Iterat
             yield from [_name(obj)] * bool(concerns(obj))
 
 
-def _strategy(obj: StatefulSet) -> str:
-    return obj.spec.update_strategy.type or "RollingUpdate"
-
-
 def _stuck_sets(cluster: Cluster) -> Iterator[str]:
     """Yield the StatefulSets that manage their pods in parallel, and have some that are not ready."""
     owners = (pod.metadata.controller() for pod in cluster.pods if not is_healthy(pod))
@@ -146,24 +143,20 @@ def _stuck_sets(cluster: Cluster) -> Iterator[str]:
         lambda obj: (
             obj.metadata.uid in uids
             and obj.spec.pod_management_policy == "Parallel"
-            and _strategy(obj) == "RollingUpdate"
+            and obj.spec.update_strategy.type == "RollingUpdate"
         ),
     )
-
-
-def _rolling(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
-    return obj.spec.update_strategy.rolling_update or RollingUpdateStatefulSetStrategy()
 
 
 _SEVERAL = "MaxUnavailableStatefulSet"
 _RULES: Mapping[str, _Touch] = {
     _SEVERAL: _Touch(
         "replaces as many pods of a StatefulSet at once as maxUnavailable says",
-        lambda cluster: _sets(cluster, lambda obj: _rolling(obj).max_unavailable not in (None, 1)),
+        lambda cluster: _sets(cluster, lambda obj: rolling_update(obj).max_unavailable not in (None, 1)),
     ),
     "StatefulSetRecreateStrategy": _Touch(
         "manages StatefulSets with the strategy Recreate",
-        lambda cluster: _sets(cluster, lambda obj: _strategy(obj) == "Recreate"),
+        lambda cluster: _sets(cluster, lambda obj: obj.spec.update_strategy.type == "Recreate"),
     ),
     "unavailable_pods_go_first": _Touch(
         "replaces old pods that are not available first, whatever maxUnavailable is",
@@ -172,7 +165,7 @@ _RULES: Mapping[str, _Touch] = {
     ),
     "partition_bounds_unavailability": _Touch(
         "counts only pods from the partition on against maxUnavailable",
-        lambda cluster: _sets(cluster, lambda obj: _rolling(obj).partition),
+        lambda cluster: _sets(cluster, lambda obj: rolling_update(obj).partition),
         _SEVERAL,
     ),
     "limits_are_exact": _Touch(

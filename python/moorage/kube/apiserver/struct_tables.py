@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, get_args
 
-from msgspec import convert
+from msgspec import convert, to_builtins
 from msgspec.structs import FieldInfo, fields, replace
 
 from moorage.lazy import NamedTuple
@@ -55,10 +56,83 @@ def read_table(path: pathlib.Path) -> Table:
     return table
 
 
+class Wanted(NamedTuple):
+    """What another field is where a default holds: one of some values, or there if there are none; or not."""
+
+    path: tuple[str, ...]
+    values: tuple[str, ...]
+    is_so: bool
+
+
+class Default(NamedTuple):
+    """What a field is where it is absent.
+
+    Attributes
+    ----------
+    path : tuple of str
+        The field, by the names in JSON.
+    text : str
+        JSON, or one of `QUANTITY_FORMS`; "" for the value of `source`.
+    source : tuple of str
+        The field whose value it has.
+    takes_zero : bool
+        Whether 0, or what is empty, is as if the field were absent.
+    """
+
+    path: tuple[str, ...]
+    text: str
+    source: tuple[str, ...]
+    takes_zero: bool
+    wanted: tuple[Wanted, ...]
+    when: Condition
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a value for a field of the struct itself, whatever the others are."""
+        return len(self.path) == 1 and not (self.source or self.wanted) and self.text not in QUANTITY_FORMS
+
+    def is_due(self, value: Any) -> bool:
+        """Whether a struct, or a map, lacks the field, has its source, and its other fields are as wanted."""
+        given = value_at(value, self.path)
+        if not (given is None or given == "" or (self.takes_zero and not given)):
+            return False
+        if self.source and not value_at(value, self.source):
+            return False
+        for path, values, is_so in self.wanted:
+            other = value_at(value, path)
+            if (other in values if values else other not in (None, "", [], ())) != is_so:
+                return False
+        return True
+
+
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """Return a field of a struct of Python, or of a map, by the names in JSON; None where there is none."""
+    for name in path:
+        if isinstance(value, Struct):
+            value = getattr(value, _attributes(type(value))[name])
+        else:
+            value = None if value is None else value.get(name)
+    return value
+
+
+_WANTED = re.compile(r"; (if|unless) ([\w.]+)((?: \w+)*)$")
+
+
 @cache
-def default_lines() -> Table:
-    """Return the defaults of Kubernetes' versions, as JSON texts or one of `QUANTITY_FORMS`."""
-    return read_table(pathlib.Path(__file__).with_name("version_defaults.txt"))
+def default_lines() -> dict[str, list[Default]]:
+    """Return the defaults of Kubernetes' versions by struct."""
+    table = read_table(pathlib.Path(__file__).with_name("version_defaults.txt"))
+    return {struct: [_default(*line) for line in lines] for struct, lines in table.items()}
+
+
+def _default(name: str, text: str, when: Condition) -> Default:
+    wanted = list[Wanted]()
+    while (match := _WANTED.search(text)) is not None:
+        text = text[: match.start()]
+        wanted.append(Wanted(tuple(match[2].split(".")), tuple(match[3].split()), match[1] == "if"))
+    bare = text.removesuffix("; zero")
+    source = tuple(bare[2:].split(".")) if bare.startswith("= ") else ()
+    return Default(tuple(name.split(".")), "" if source else bare, source, bare != text, tuple(wanted), when)
 
 
 _open: set[str] = set()
@@ -137,35 +211,59 @@ def _structs(type_: Any) -> list[type[Struct]]:
 
 
 class _Defaults(NamedTuple):
-    """What is set in a struct: values and amounts of attributes, and what is set in those with structs."""
+    """What is set in a struct: values and amounts of attributes, what is set in those with structs, and then
+    what stands deeper in it, or depends on other fields."""
 
     values: tuple[tuple[str, Any], ...]
     amounts: tuple[str, ...]
     structs: tuple[tuple[str, _Defaults], ...]
-    dependent: Dependent | None
+    lines: tuple[tuple[Default, tuple[FieldInfo, ...], Any], ...]
 
 
 @cache
-def _defaults(struct: type[Struct], name: str, more: tuple[FieldLine, ...] = ()) -> _Defaults:
+def _defaults(struct: type[Struct], name: str) -> _Defaults:
     """The defaults of a struct; those of some releases, and of what controllers write, are left to them."""
-    values, amounts, structs = [], [], []
-    of_field = dict[str, list[FieldLine]]()
-    for line in (*default_lines().get(name, ()), *more):
-        first, _, rest = line.name.partition(".")
-        if line.when is ALWAYS and first != "status":
-            of_field.setdefault(first, []).append(line._replace(name=rest))
+    lines = [
+        line for line in default_lines().get(name, ()) if line.when is ALWAYS and line.path[0] != "status"
+    ]
+    own = {line.path[0]: line.text for line in lines if line.is_plain and line.text != _NO_FIELDS}
+    amounts = {line.path[0] for line in lines if line.text == "milli"}
+    values, structs = list[tuple[str, Any]](), list[tuple[str, _Defaults]]()
     for field, held, names in held_structs(struct, name):
-        lines = of_field.get(field.encode_name, ())
-        own = [line.text for line in lines if not line.name]
-        if "milli" in own:
-            amounts.append(field.name)
-        elif own and own[0] not in (*QUANTITY_FORMS, _NO_FIELDS):
-            values.append((field.name, convert(json.loads(own[0]), field.type)))
-        elif held:
-            inner = _defaults(held[0], names[0], tuple(line for line in lines if line.name))
-            if any(inner):
-                structs.append((field.name, inner))
-    return _Defaults(tuple(values), tuple(amounts), tuple(structs), DEPENDENT.get(name))
+        if field.encode_name in own:
+            values.append((field.name, convert(json.loads(own[field.encode_name]), field.type)))
+        elif held and any(inner := _defaults(held[0], names[0])):
+            structs.append((field.name, inner))
+    return _Defaults(
+        tuple(values),
+        tuple(field.name for field in fields(struct) if field.encode_name in amounts),
+        tuple(structs),
+        tuple(filter(None, (_line(struct, line) for line in lines if not line.is_plain))),
+    )
+
+
+def _line(struct: type[Struct], line: Default) -> tuple[Default, tuple[FieldInfo, ...], Any] | None:
+    """A line with the fields of its path and its value; None if the struct does not read all that it says."""
+    paths = (line.path, line.source or line.path, *(each.path for each in line.wanted))
+    if line.text in QUANTITY_FORMS or not all(_fields_on(struct, path) for path in paths):
+        return None
+    infos = _fields_on(struct, line.path)
+    if line.source:
+        return line, infos, None
+    given = json.loads(line.text)
+    value = convert(given, infos[-1].type)
+    return (line, infos, value) if to_builtins(value) == given else None
+
+
+def _fields_on(struct: type[Struct], path: tuple[str, ...]) -> tuple[FieldInfo, ...]:
+    """The fields of a path from a struct on; none if it, or one that it holds, lacks its field."""
+    infos = []
+    for name in path:
+        if (info := next((each for each in fields(struct) if each.encode_name == name), None)) is None:
+            return ()
+        infos.append(info)
+        struct = next(iter(_structs(info.type)), Struct)
+    return tuple(infos)
 
 
 def with_defaults(value: S, name: str) -> S:
@@ -209,14 +307,25 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
         if filled is not given:
             changes[name] = filled
     whole = replace(value, **changes) if changes else value
-    return whole if defaults.dependent is None else with_dependent(whole, defaults.dependent)
+    for line, infos, default in defaults.lines:
+        if line.is_due(whole):
+            whole = _with_field(whole, infos, value_at(whole, line.source) if line.source else default)
+    return whole
+
+
+def _with_field(value: Any, path: tuple[FieldInfo, ...], new: Any) -> Any:
+    """Return a struct with a field, in structs that are made where they are absent."""
+    first, *rest = path
+    if rest:
+        held = getattr(value, first.name)
+        new = _with_field(_structs(first.type)[0]() if held is None else held, tuple(rest), new)
+    return replace(value, **{first.name: new})
 
 
 # ---- defaults that depend on other fields ------------------------------------------------------------------
 
 Dependent = Callable[[Callable[[str], Any]], dict[str, Any]]
 """Returns what is set in a struct, by the names in JSON; gets what returns the value of a field."""
-_MOST = 2**31 - 1
 
 
 def with_dependent(value: S, defaults: Dependent) -> S:
@@ -231,19 +340,6 @@ def _attributes(struct: type[Struct]) -> dict[str, str]:
     return {field.encode_name: field.name for field in fields(struct)}
 
 
-def job_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
-    """One completion, a parallelism of 1 and six failures (kubernetes v1.36, SetDefaults_Job)."""
-    missing: dict[str, Any] = {}
-    if get("parallelism") is None:
-        missing = {"parallelism": 1} | ({"completions": 1} if get("completions") is None else {})
-    if get("backoffLimit") is None:
-        missing["backoffLimit"] = 6 if get("backoffLimitPerIndex") is None else _MOST
-    if get("podReplacementPolicy") is None:
-        has_policy = get("podFailurePolicy") is not None
-        missing["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
-    return missing
-
-
 def requests_of_limits(get: Callable[[str], Any]) -> dict[str, Any]:
     """Resources of a container in a pod that are limited and not requested are requested."""
     limits, requests = get("limits"), get("requests") or {}
@@ -254,23 +350,3 @@ def requests_of_limits(get: Callable[[str], Any]) -> dict[str, Any]:
 def host_port(get: Callable[[str], Any]) -> dict[str, Any]:
     """A port of a pod in the network of the host is the host's, too."""
     return {} if get("hostPort") else {"hostPort": get("containerPort")}
-
-
-def node_defaults(get: Callable[[str], Any]) -> dict[str, Any]:
-    """Pods may take all that a node has."""
-    capacity = get("capacity")
-    return {"allocatable": dict(capacity)} if capacity and not get("allocatable") else {}
-
-
-def _count(get: Callable[[str], Any]) -> dict[str, Any]:
-    """The number of devices of a request."""
-    is_exact = (get("allocationMode") or "ExactCount") == "ExactCount"
-    return {"count": 1} if is_exact and not get("count") else {}
-
-
-DEPENDENT: dict[str, Dependent] = {
-    "core.v1.NodeStatus": node_defaults,
-    "resource.v1.ExactDeviceRequest": _count,
-    "resource.v1.DeviceSubRequest": _count,
-}
-"""By struct, the defaults that depend on other fields; a Job has some, too, but not that of a CronJob."""

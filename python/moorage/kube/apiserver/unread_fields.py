@@ -23,7 +23,7 @@ from moorage.lazy import NamedTuple
 from ..model.meta import Struct
 from ..model.pod import PodSpec
 from ..releases import ALWAYS
-from .struct_tables import QUANTITY_FORMS, default_lines
+from .struct_tables import default_lines
 from .unknown_fields import LISTS, MAPS, fields_of
 
 POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
@@ -165,11 +165,7 @@ _UNKNOWN = _Step(None, object(), True)
 def _defaults(name: str) -> dict[str, Any]:
     """Return what the fields of a struct have without a value."""
     lines = default_lines().get(name, ())
-    texts = {
-        field: text
-        for field, text, when in lines
-        if when == ALWAYS and text not in QUANTITY_FORMS and "." not in field
-    }
+    texts = {line.path[0]: line.text for line in lines if line.when is ALWAYS and line.is_plain}
     return _ZEROS.get(name, {}) | {field: msgspec.json.decode(text) for field, text in texts.items()}
 
 

@@ -129,7 +129,7 @@ class ReplicaSet(Object, frozen=True):
 
 
 class RollingUpdateDeployment(Struct, frozen=True):
-    """How many pods a rolling update may add, and how many may be unavailable; None is 25%."""
+    """How many pods a rolling update may add, and how many may be unavailable."""
 
     max_unavailable: Int32 | str | None = None
     max_surge: Int32 | str | None = None
@@ -231,7 +231,7 @@ class StatefulSet(Object, frozen=True):
 
 
 class RollingUpdateDaemonSet(Struct, frozen=True):
-    """How many pods may be unavailable, and how many nodes may have two; None is 1 and 0."""
+    """How many pods may be unavailable, and how many nodes may have two."""
 
     max_unavailable: Int32 | str | None = None
     max_surge: Int32 | str | None = None

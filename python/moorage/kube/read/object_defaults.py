@@ -14,7 +14,6 @@ from moorage.errors import InputError
 from ..apiserver.decode import CLUSTER_SCOPED, decode_template
 from ..apiserver.struct_tables import (
     host_port,
-    job_defaults,
     requests_of_limits,
     with_defaults,
     with_dependent,
@@ -453,11 +452,8 @@ def _default_workload(obj: Any, classes: PriorityClasses) -> Any:
     tolerate = not isinstance(obj, DaemonSet)
     template = _default_template(spec.template or PodTemplateSpec(), classes, tolerate=tolerate)
     changes: dict[str, Any] = {"template": template}
-    if isinstance(obj, Job):
-        spec = with_dependent(spec, job_defaults)
-    elif not spec.selector:
-        labels, is_map = template.metadata.labels, isinstance(obj, ReplicationController | DeploymentConfig)
-        changes["selector"] = labels if is_map else LabelSelector(match_labels=labels)
+    if not (spec.selector or isinstance(obj, Job | ReplicationController | DeploymentConfig)):
+        changes["selector"] = LabelSelector(match_labels=template.metadata.labels)
     return replace(obj, spec=replace(spec, **changes))
 
 

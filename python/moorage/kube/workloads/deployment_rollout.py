@@ -25,7 +25,6 @@ from ..model.workload import (
     ReplicaSetSpec,
     ReplicationController,
     ReplicationControllerSpec,
-    RollingUpdateDeployment,
     Rollout,
     StatefulSet,
     StatefulSetOrdinals,
@@ -38,7 +37,6 @@ REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MAX = "deployment.kubernetes.io/max-replicas"
 _QUANTITIES = frozenset({"requests", "limits", "overhead"})
-_DEFAULT_SHARE = "25%"
 
 
 def next_step(
@@ -261,24 +259,16 @@ def _shrink_old(
     ]
 
 
-def _rolling(deployment: Deployment) -> RollingUpdateDeployment:
-    return deployment.spec.strategy.rolling_update or RollingUpdateDeployment()
-
-
 def max_surge(deployment: Deployment) -> int:
     """Return maxSurge as a number of pods; 0 unless pods are replaced one after the other."""
-    if deployment.spec.strategy.type == "Recreate":
-        return 0
-    value = _rolling(deployment).max_surge
-    value = _DEFAULT_SHARE if value is None else value
-    return share(value, deployment.spec.replicas or 0)
+    rolling = deployment.spec.strategy.rolling_update
+    return 0 if rolling is None else share(rolling.max_surge or 0, deployment.spec.replicas or 0)
 
 
 def max_unavailable(deployment: Deployment) -> int:
     """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced."""
-    value = _rolling(deployment).max_unavailable
-    value = _DEFAULT_SHARE if value is None else value
-    replicas = deployment.spec.replicas or 0
+    rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas or 0
+    value = (rolling and rolling.max_unavailable) or 0
     number = value if isinstance(value, int) else percent(value) * replicas // 100
     return min(number or (0 if max_surge(deployment) else 1), replicas)
 
@@ -286,14 +276,9 @@ def max_unavailable(deployment: Deployment) -> int:
 def stops_all(deployment: Deployment) -> str:
     """Return the field by which a rolling update may leave none of several pods running; "" if some of them
     stay, and where the strategy is to stop all."""
-    if deployment.spec.strategy.type == "Recreate":
-        return ""
-    value = _rolling(deployment).max_unavailable
-    return (
-        f"maxUnavailable {value}"
-        if 1 < (deployment.spec.replicas or 0) <= max_unavailable(deployment)
-        else ""
-    )
+    rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas or 0
+    is_whole = rolling is not None and 1 < replicas <= max_unavailable(deployment)
+    return f"maxUnavailable {rolling.max_unavailable}" if rolling and is_whole else ""
 
 
 # ---- templates and ages ------------------------------------------------------------------------------------

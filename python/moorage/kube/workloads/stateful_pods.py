@@ -63,7 +63,7 @@ def by_ordinal(obj: StatefulSet, pods: Iterable[Pod]) -> dict[int, Pod]:
 
 def revision_for(obj: StatefulSet, ordinal: int, revisions: Revisions) -> ControllerRevision:
     """Return the revision of which a StatefulSet creates the pod of an ordinal."""
-    is_old = _is_rolling(obj) and ordinal < ordinals(obj).start + (_rolling(obj).partition or 0)
+    is_old = _is_rolling(obj) and ordinal < ordinals(obj).start + (rolling_update(obj).partition or 0)
     return revisions.current if is_old else revisions.update
 
 
@@ -189,7 +189,7 @@ def _replaced(
 def _updated_range(obj: StatefulSet) -> range:
     """Return the ordinals from the partition on."""
     wanted = ordinals(obj)
-    return range(min(wanted.start + (_rolling(obj).partition or 0), wanted.stop), wanted.stop)
+    return range(min(wanted.start + (rolling_update(obj).partition or 0), wanted.stop), wanted.stop)
 
 
 def _is_parallel(obj: StatefulSet) -> bool:
@@ -197,16 +197,17 @@ def _is_parallel(obj: StatefulSet) -> bool:
 
 
 def _is_rolling(obj: StatefulSet) -> bool:
-    return obj.spec.update_strategy.type in ("", "RollingUpdate")
+    return obj.spec.update_strategy.type == "RollingUpdate"
 
 
-def _rolling(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
+def rolling_update(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
+    """Return what a rolling update of a StatefulSet heeds, which the API server does not always write."""
     return obj.spec.update_strategy.rolling_update or RollingUpdateStatefulSetStrategy()
 
 
 def _maximum(obj: StatefulSet, pods: int) -> int:
     """Return maxUnavailable as a number, at least 1; percentages of some pods are rounded down."""
-    value = _rolling(obj).max_unavailable
+    value = rolling_update(obj).max_unavailable
     return max(1, percent(value) * pods // 100 if isinstance(value, str) else value or 1)
 
 

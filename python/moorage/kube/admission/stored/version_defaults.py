@@ -1,6 +1,6 @@
 """Sets the defaults that an API server gives a manifest in all of its fields, read by scheduling or not.
 
-Defaults of single fields are in apiserver/version_defaults.txt; those that depend on others are functions.
+Most are in apiserver/version_defaults.txt; those that are computed are functions.
 Structs come before what they hold, as in the server.
 """
 
@@ -18,13 +18,12 @@ from moorage.lazy import NamedTuple
 
 from ...apiserver.decode import decode
 from ...apiserver.struct_tables import (
-    DEPENDENT,
-    Dependent,
+    Default,
     default_lines,
     host_port,
-    job_defaults,
     planned_parts,
     requests_of_limits,
+    value_at,
 )
 from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
@@ -32,7 +31,7 @@ from ...field_errors import Json, part, parts
 from ...model.meta import in_thousandths
 from ...model.pod import Pod
 from ...read.object_defaults import default_pod_spec
-from ...releases import DEFAULT_GATES, Condition, FeatureGates
+from ...releases import DEFAULT_GATES, FeatureGates
 
 _QUANTITIES: dict[str, Callable[[Any], Any]] = {
     "quantity": lambda value: str(Quantity(value)),
@@ -45,36 +44,23 @@ def _amounts(value: Json) -> Json:
     return {name: str(Quantity(0 if raw is None else raw)) for name, raw in value.items()}
 
 
-_ZERO_IS_ABSENT = frozenset({"core.v1.Probe"})
-"""Structs whose numbers are no pointers: a zero is as if the field were absent."""
-
-
 class _StructDefaults(NamedTuple):
-    """What is set in a struct: what depends on other fields, values by their paths, forms of quantities,
-    structs in fields."""
+    """What is set in a struct: what is computed, values, forms of quantities, structs in fields."""
 
-    dependent: Dependent | None
     function: Callable[[Json], None] | None
-    values: tuple[tuple[tuple[str, ...], bytes, Condition], ...]
+    values: tuple[Default, ...]
     quantities: tuple[tuple[str, Callable[[Any], Any]], ...]
     structs: tuple[tuple[str, str, str], ...]
-    zero_is_absent: bool
 
 
 @cache
 def _plan(struct: str) -> _StructDefaults:
     lines = default_lines().get(struct, ())
     return _StructDefaults(
-        DEPENDENT.get(struct),
         _FUNCTIONS.get(struct),
-        tuple(
-            (tuple(path.split(".")), value.encode(), when)
-            for path, value, when in lines
-            if value not in _QUANTITIES
-        ),
-        tuple((path, _QUANTITIES[value]) for path, value, _ in lines if value in _QUANTITIES),
+        tuple(line for line in lines if line.text not in _QUANTITIES),
+        tuple((line.path[0], _QUANTITIES[line.text]) for line in lines if line.text in _QUANTITIES),
         planned_parts(struct, _plan),
-        struct in _ZERO_IS_ABSENT,
     )
 
 
@@ -103,13 +89,12 @@ def with_version_defaults(
 
 def _fill(value: Json, struct: str, gates: FeatureGates) -> None:
     plan = _plan(struct)
-    if plan.dependent is not None:
-        value |= plan.dependent(value.get)
     if plan.function is not None:
         plan.function(value)
-    for path, default, when in plan.values:
-        if when.holds(gates):
-            _set(value, path, default, plan.zero_is_absent)
+    for line in plan.values:
+        if line.when.holds(gates) and line.is_due(value):
+            given = value_at(value, line.source) if line.source else json.loads(line.text)
+            _put(value, line.path, dict(given) if isinstance(given, dict) else given)
     for name, canonical in plan.quantities:
         if value.get(name):
             value[name] = canonical(value[name])
@@ -127,15 +112,11 @@ def _fill(value: Json, struct: str, gates: FeatureGates) -> None:
             _fill(each, held, gates)
 
 
-def _set(value: Json, path: tuple[str, ...], default: bytes, zero_is_absent: bool) -> None:
+def _put(value: Json, path: tuple[str, ...], new: Any) -> None:
     *parents, name = path
     for parent in parents:
-        if value.get(parent) is None:
-            value[parent] = {}
-        value = value[parent]
-    present = value.get(name)
-    if present is None or present == "" or (zero_is_absent and present == 0):
-        value[name] = json.loads(default)
+        value = _held(value, parent)
+    value[name] = new
 
 
 # ---- pods --------------------------------------------------------------------------------------------------
@@ -181,82 +162,25 @@ def _pod_spec(spec: Json) -> None:
 # ---- workloads ---------------------------------------------------------------------------------------------
 
 
-def _controller(controller: Json) -> None:
-    """A ReplicationController selects, and has, the labels of its template."""
-    spec, meta = _held(controller, "spec"), _held(controller, "metadata")
-    if labels := part(part(part(spec, "template"), "metadata"), "labels"):
-        spec["selector"] = spec.get("selector") or dict(labels)
-        meta["labels"] = meta.get("labels") or dict(labels)
-
-
-def _deployment(deployment: Json) -> None:
-    strategy = _held(_held(deployment, "spec"), "strategy")
-    if (strategy.get("type") or "RollingUpdate") == "RollingUpdate":
-        rolling = _held(strategy, "rollingUpdate")
-        for name in ("maxUnavailable", "maxSurge"):
-            _set(rolling, (name,), b'"25%"', False)
-
-
 def _stateful_set(stateful_set: Json) -> None:
-    spec = _held(stateful_set, "spec")
-    strategy = _held(spec, "updateStrategy")
-    kind = strategy.get("type")
-    if not kind or (kind == "RollingUpdate" and strategy.get("rollingUpdate") is not None):
-        _set(strategy, ("rollingUpdate", "partition"), b"0", False)
-    strategy["type"] = kind or "RollingUpdate"  # one that is given has no partition by default
-    for claim in parts(spec, "volumeClaimTemplates"):
+    for claim in parts(_held(stateful_set, "spec"), "volumeClaimTemplates"):
         claim.update(kind="PersistentVolumeClaim", apiVersion="v1")
 
 
-def _daemon_set(daemon_set: Json) -> None:
-    strategy = _held(_held(daemon_set, "spec"), "updateStrategy")
-    if (strategy.get("type") or "RollingUpdate") == "RollingUpdate":
-        rolling = _held(strategy, "rollingUpdate")
-        _set(rolling, ("maxUnavailable",), b"1", False)
-        _set(rolling, ("maxSurge",), b"0", False)
-
-
 def _job(job: Json) -> None:
-    spec = _held(job, "spec")
-    spec |= job_defaults(spec.get)
-    labels, meta = part(part(part(spec, "template"), "metadata"), "labels"), _held(job, "metadata")
+    labels = part(part(part(_held(job, "spec"), "template"), "metadata"), "labels")
+    meta = _held(job, "metadata")
     if labels and not meta.get("labels"):
         meta["labels"] = labels  # the same map, as in the server: what is added to it is in both
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------
 
-_OUTSIDE = ("NodePort", "LoadBalancer")
-_SCALE_UP = {
-    "stabilizationWindowSeconds": 0,
-    "selectPolicy": "Max",
-    "policies": [
-        {"type": "Pods", "value": 4, "periodSeconds": 15},
-        {"type": "Percent", "value": 100, "periodSeconds": 15},
-    ],
-}
-_SCALE_DOWN = {
-    "selectPolicy": "Max",
-    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
-}
-
 
 def _service(service: Json) -> None:
     spec = _held(service, "spec")
-    kind = spec.get("type") or "ClusterIP"
-    if spec.get("sessionAffinity") == "ClientIP":
-        _set(spec, ("sessionAffinityConfig", "clientIP", "timeoutSeconds"), b"10800", False)
-    elif not spec.get("sessionAffinity") or spec["sessionAffinity"] == "None":
+    if spec.get("sessionAffinity") in (None, "", "None"):
         spec.pop("sessionAffinityConfig", None)
-    for port in parts(spec, "ports"):
-        if port.get("targetPort") in (None, "", 0):
-            port["targetPort"] = port.get("port")
-    if kind in _OUTSIDE or spec.get("externalIPs"):
-        _set(spec, ("externalTrafficPolicy",), b'"Cluster"', False)
-    if kind != "ExternalName":
-        _set(spec, ("internalTrafficPolicy",), b'"Cluster"', False)
-    if kind == "LoadBalancer":
-        _set(spec, ("allocateLoadBalancerNodePorts",), b"true", False)
 
 
 def complete_limits(item: Json) -> None:
@@ -265,19 +189,6 @@ def complete_limits(item: Json) -> None:
         default = (item.get("max") or {}) | (item.get("default") or {})
         request = (item.get("min") or {}) | default | (item.get("defaultRequest") or {})
         item.update(default=default, defaultRequest=request)
-
-
-def _autoscaler(autoscaler: Json) -> None:
-    spec = _held(autoscaler, "spec")
-    if not spec.get("metrics"):
-        target = {"type": "Utilization", "averageUtilization": 80}
-        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    behavior = spec.get("behavior")
-    if behavior:
-        for name, rules in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
-            own = behavior.get(name) or {}
-            given = {key: value for key, value in own.items() if value not in (None, [])}
-            behavior[name] = json.loads(json.dumps(rules)) | given
 
 
 def _held(value: Json, name: str) -> Json:
@@ -295,12 +206,8 @@ _FUNCTIONS: dict[str, Callable[[Json], None]] = {
     "core.v1.EphemeralContainer": _container,
     "core.v1.Volume": _volume,
     "core.v1.ImageVolumeSource": _image_volume,
-    "core.v1.ReplicationController": _controller,
     "core.v1.Service": _service,
     "core.v1.LimitRangeItem": complete_limits,
-    "apps.v1.Deployment": _deployment,
     "apps.v1.StatefulSet": _stateful_set,
-    "apps.v1.DaemonSet": _daemon_set,
     "batch.v1.Job": _job,
-    "autoscaling.v2.HorizontalPodAutoscaler": _autoscaler,
 }

@@ -9,7 +9,7 @@ from moorage.kube.model.kueue import ANY, LOWER, NEWER
 from moorage.lazy import NamedTuple
 
 from .flavors import FlavorAssigner
-from .quota import Undo
+from .quota import Node, Share, Undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .topology_snapshot import TopologyDemand
@@ -50,7 +50,7 @@ class PreemptionTarget(NamedTuple):
 
 
 def _path(queue: Queue) -> str:
-    names = [queue.name, *[cohort.name for cohort in queue.cohort_path]]
+    names = [queue.name, *[cohort.name for cohort in queue.path]]
     return f"/{'/'.join(reversed(names))}"
 
 
@@ -94,9 +94,11 @@ class Preemptor(NamedTuple):
         later = candidate.queue_time(settings) - self.workload.queue_time(settings)
         return later > (_BUFFER if settings.gate("SchedulerTimestampPreemptionBuffer") else 0)
 
-    def candidates(self, queue: Queue, policy: str, settings: Settings) -> Iterator[QueuedWorkload]:
-        """Yield the workloads of a queue that have what it needs, and that a policy lets it preempt."""
-        for candidate in queue.workloads.values():
+    def candidates(
+        self, workloads: Iterable[QueuedWorkload], policy: str, settings: Settings
+    ) -> Iterator[QueuedWorkload]:
+        """Yield those of some workloads that have what it needs, and that a policy lets it preempt."""
+        for candidate in workloads:
             if candidate.uses(self.needed) and self.allows(candidate, policy, settings):
                 yield candidate
 
@@ -104,6 +106,34 @@ class Preemptor(NamedTuple):
         """What is smaller for whom it preempts first."""
         is_own = candidate.cluster_queue == self.queue.name
         return not candidate.is_true(EVICTED), is_own, candidate.rank()
+
+
+class QueueState:
+    """What holds of queues and cohorts while the heads of a cycle are judged: as nothing is admitted before
+    all are, it is found once."""
+
+    def __init__(self) -> None:
+        self._shares: dict[Node, Share] = {}
+        self._workloads: dict[Queue, list[QueuedWorkload]] = {}
+
+    def share(self, node: Node) -> Share:
+        """Return the share of a node. Only asked for while nothing below it is taken out or added."""
+        known = self._shares.get(node)
+        if known is None:
+            known = self._shares[node] = node.share()
+        return known
+
+    def in_order(self, queue: Queue) -> list[QueuedWorkload]:
+        """Return the workloads that hold quota of a queue, in the order in which they go."""
+        known = self._workloads.get(queue)
+        if known is None:
+            known = self._workloads[queue] = sorted(queue.workloads.values(), key=rank)
+        return known
+
+
+def rank(workload: QueuedWorkload) -> tuple[bool, tuple[int, int, str]]:
+    """What is smaller for who goes first of those that the preemptor treats alike."""
+    return not workload.is_true(EVICTED), workload.rank()
 
 
 class RemovedWorkloads:
@@ -120,9 +150,13 @@ class RemovedWorkloads:
         self.targets: list[PreemptionTarget] = []
         self.changes: Undo = []
 
+    def queue_of(self, workload: QueuedWorkload) -> Queue:
+        """Return the queue whose quota a workload holds."""
+        return self._queues[workload.cluster_queue]
+
     def take(self, workload: QueuedWorkload, reason: str) -> None:
         """Take a workload out."""
-        self._queues[workload.cluster_queue].release(workload.usage(), self.changes)
+        self.queue_of(workload).release(workload.usage(), self.changes)
         self.targets.append(PreemptionTarget(workload, reason))
 
     def without_needless(self, preemptor: Preemptor, borrows: bool) -> list[PreemptionTarget]:
@@ -131,12 +165,12 @@ class RemovedWorkloads:
         targets = self.targets
         for at in range(len(targets) - 2, -1, -1):
             workload = targets[at].workload
-            self._queues[workload.cluster_queue].use(workload.usage(), self.changes)
+            self.queue_of(workload).use(workload.usage(), self.changes)
             if preemptor.fits(borrows):
                 targets[at] = targets[-1]
                 targets.pop()
             else:
-                self._queues[workload.cluster_queue].release(workload.usage(), self.changes)
+                self.queue_of(workload).release(workload.usage(), self.changes)
         return targets
 
 

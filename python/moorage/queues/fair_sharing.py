@@ -6,26 +6,51 @@ from collections.abc import Iterable, Iterator
 
 from moorage.kube.model.kueue import NEVER
 
-from .candidates import BY_SHARE, IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
+from .candidates import (
+    BY_SHARE,
+    IN_QUEUE,
+    RECLAIMED,
+    PreemptionTarget,
+    Preemptor,
+    QueueState,
+    RemovedWorkloads,
+)
 from .quota import NO_SHARE, Node, Share, Undo, undo
 from .settings import FINAL, Settings
 from .snapshot import Queue, QueueSnapshot
 from .workloads import QueuedWorkload
 
 
+class WaitingCandidates:
+    """The workloads of a queue that a preemptor may take, in the order in which they go.
+
+    Attributes
+    ----------
+    first : QueuedWorkload, or None
+        The next one.
+    """
+
+    def __init__(self, workloads: Iterable[QueuedWorkload]) -> None:
+        self._rest = iter(workloads)
+        self.first = next(self._rest, None)
+
+    def take(self) -> QueuedWorkload:
+        """Take the next one, which has to be there."""
+        taken, self.first = self.first, next(self._rest, None)
+        assert taken is not None
+        return taken
+
+
 def preempted_by_share(
-    snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
+    snapshot: QueueSnapshot, state: QueueState, settings: Settings, preemptor: Preemptor
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
-    candidates = sorted(_candidates(settings, preemptor), key=preemptor.order)
-    if not candidates:
-        return []
     removal = RemovedWorkloads(snapshot)
     added: Undo = []
     preemptor.queue.use(preemptor.usage, added)
-    search = _ShareSearch(settings, preemptor, removal)
+    search = _ShareSearch(state, settings, preemptor, removal)
     try:
-        fits = search.first(candidates, settings.strategies[0] == FINAL)
+        fits = search.first(settings.strategies[0] == FINAL)
         if not fits and len(settings.strategies) > 1:
             fits = search.second()
         preemptor.queue.release(preemptor.usage, removal.changes)
@@ -35,48 +60,50 @@ def preempted_by_share(
         undo(added)
 
 
-def _candidates(settings: Settings, preemptor: Preemptor) -> Iterator[QueuedWorkload]:
-    queue, policies = preemptor.queue, preemptor.queue.preemption
-    if policies.within_cluster_queue != NEVER:
-        yield from preemptor.candidates(queue, policies.within_cluster_queue, settings)
-    if queue.parent is not None and policies.reclaim_within_cohort != NEVER:
-        for other in queue.root().all_queues():
-            assert isinstance(other, Queue)
-            if other is not queue and not other.is_within_quota(preemptor.needed):
-                yield from preemptor.candidates(other, policies.reclaim_within_cohort, settings)
-
-
 class _ShareSearch:
     """Takes candidates out of the queue with the largest share, again and again."""
 
-    def __init__(self, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads) -> None:
-        self._within_nominal = settings.gate("FairSharingPreemptWithinNominal")
+    def __init__(
+        self, state: QueueState, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads
+    ) -> None:
+        self._state = state
+        self._settings = settings
         self._preemptor = preemptor
         self._removal = removal
-        self._ancestors = preemptor.queue.cohort_path
-        self._left: dict[str, list[QueuedWorkload]] = {}
+        self._left: dict[Queue, WaitingCandidates] = {}
         self._pruned: set[Node] = set()
-        self._kept: list[QueuedWorkload] = []
+        self._kept: dict[Queue, list[QueuedWorkload]] = {}
+        self._moved: set[Node] = {preemptor.queue, *preemptor.queue.path}  # their shares are not as at first
 
-    def _begin(self, candidates: Iterable[QueuedWorkload]) -> None:
-        self._left, self._pruned = {}, set()
-        for each in candidates:
-            self._left.setdefault(each.cluster_queue, []).append(each)
+    def _of(self, queue: Queue) -> WaitingCandidates:
+        """Return the candidates of a queue that are left."""
+        known = self._left.get(queue)
+        if known is None:
+            own, policies = self._preemptor.queue, self._preemptor.queue.preemption
+            policy = policies.within_cluster_queue if queue is own else policies.reclaim_within_cohort
+            if policy == NEVER or (queue is not own and queue.is_within_quota(self._preemptor.needed)):
+                known = WaitingCandidates(())
+            else:
+                workloads = self._state.in_order(queue)
+                known = WaitingCandidates(self._preemptor.candidates(workloads, policy, self._settings))
+            self._left[queue] = known
+        return known
 
-    def first(self, candidates: Iterable[QueuedWorkload], by_final_share: bool) -> bool:
+    def first(self, by_final_share: bool) -> bool:
         """Take candidates by the first rule; return whether the preemptor fits."""
-        self._begin(candidates)
         own = self._preemptor.queue
-        is_within = self._within_nominal and own.is_within_quota(self._preemptor.needed)
+        is_within = self._settings.gate("FairSharingPreemptWithinNominal") and own.is_within_quota(
+            self._preemptor.needed
+        )
         for queue in self._queues():
-            left = self._left[queue.name]
+            left = self._of(queue)
             if queue is own or is_within:
-                if self._take(left.pop(0), IN_QUEUE if queue is own else RECLAIMED):
+                if self._take(left.take(), IN_QUEUE if queue is own else RECLAIMED):
                     return True
                 continue
             mine, theirs = self._shares(queue)
-            while left:
-                candidate = left.pop(0)
+            while left.first is not None:
+                candidate = left.take()
                 if by_final_share:
                     passes = mine.order() <= self._share_without(queue, candidate).order()
                 else:
@@ -85,16 +112,16 @@ class _ShareSearch:
                     if self._take(candidate, BY_SHARE):
                         return True
                     break
-                self._kept.append(candidate)
+                self._kept.setdefault(queue, []).append(candidate)
         return False
 
     def second(self) -> bool:
         """Take one candidate of each queue at most, of those that the first rule has passed over."""
-        self._begin(self._kept)
+        self._pruned = set()
+        self._left = {queue: WaitingCandidates(self._kept.get(queue, ())) for queue in self._left}
         for queue in self._queues():
             mine, theirs = self._shares(queue)
-            taken = mine.order() < theirs.order() and self._take(self._left[queue.name].pop(0), BY_SHARE)
-            if taken:
+            if mine.order() < theirs.order() and self._take(self._of(queue).take(), BY_SHARE):
                 return True
             self._pruned.add(queue)
         return False
@@ -102,6 +129,8 @@ class _ShareSearch:
     def _take(self, candidate: QueuedWorkload, reason: str) -> bool:
         """Take a candidate out; return whether the preemptor fits then."""
         self._removal.take(candidate, reason)
+        queue = self._removal.queue_of(candidate)
+        self._moved.update((queue, *queue.path))
         preemptor = self._preemptor
         changes: Undo = []
         preemptor.queue.release(preemptor.usage, changes)
@@ -113,10 +142,10 @@ class _ShareSearch:
         """Yield the queue that is next, as long as there is one."""
         own = self._preemptor.queue
         if own.parent is None:
-            while self._left.get(own.name):
+            while self._of(own).first is not None:
                 yield own
             return
-        root = own.root()
+        root = own.root
         while root not in self._pruned:
             queue = self._next(root)
             if queue is not None:
@@ -131,9 +160,9 @@ class _ShareSearch:
             assert isinstance(queue, Queue)
             if queue in self._pruned:
                 continue
-            share = queue.share()
+            share = self._share(queue)
             idle = not share.borrowed and queue is not self._preemptor.queue
-            if idle or not self._left.get(queue.name):
+            if idle or self._of(queue).first is None:
                 self._pruned.add(queue)
             elif best is None or share.order() > most.order():
                 best, most = queue, share
@@ -144,8 +173,8 @@ class _ShareSearch:
         for child in cohort.cohorts:
             if child in self._pruned:
                 continue
-            share = child.share()
-            if not share.borrowed and child not in self._ancestors:
+            share = self._share(child)
+            if not share.borrowed and child not in self._preemptor.queue.path:
                 self._pruned.add(child)
             elif share.order() >= most_of_cohorts.order():
                 highest, most_of_cohorts = child, share
@@ -156,11 +185,16 @@ class _ShareSearch:
         return best
 
     def _first(self, queue: Queue) -> tuple[object, ...]:
-        return self._preemptor.order(self._left[queue.name][0])
+        first = self._of(queue).first
+        assert first is not None
+        return self._preemptor.order(first)
+
+    def _share(self, node: Node) -> Share:
+        return node.share() if node in self._moved else self._state.share(node)
 
     def _shares(self, queue: Queue) -> tuple[Share, Share]:
         """Return the shares of the two nodes below the lowest cohort that is above both queues."""
-        common = next(each for each in queue.cohort_path if each in self._ancestors)
+        common = next(each for each in queue.path if each in self._preemptor.queue.path)
         return _below(self._preemptor.queue, common).share(), _below(queue, common).share()
 
     def _share_without(self, queue: Queue, candidate: QueuedWorkload) -> Share:

@@ -138,10 +138,11 @@ def _invalid(path: str, resources: list[str], text: str) -> Iterator[str]:
 
 
 def _above_limits(spec: PodSpec, at: int) -> Iterator[str]:
+    if not any(each.resources.limits for each in chain(spec.containers, spec.init_containers)):
+        return
     for path, container in _containers(spec, at):
-        if limits := container.resources.limits:
-            above = greater(amounts(container.resources.requests), amounts(limits))
-            yield from _invalid(path, above, "requests must not exceed its limits")
+        above = greater(amounts(container.resources.requests), amounts(container.resources.limits))
+        yield from _invalid(path, above, "requests must not exceed its limits")
 
 
 def _bounds(ranges: Iterable[LimitRange]) -> tuple[dict[str, Amounts], dict[str, Amounts]]:

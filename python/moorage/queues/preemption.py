@@ -8,14 +8,14 @@ from heapq import merge
 from moorage.kube.model.kueue import NEVER
 from moorage.lazy import NamedTuple
 
-from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
+from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, QueueState, RemovedWorkloads, rank
 from .fair_sharing import preempted_by_share
 from .flavors import FlavorAssigner, FlavorAssignment, Mode, Rank
 from .quota import Node, Undo, fit_in_quota, undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .whole_amounts import FlavorResource
-from .workloads import EVICTED, WHILE_BORROWING, QueuedWorkload, Usage
+from .workloads import WHILE_BORROWING, QueuedWorkload, Usage
 
 
 class _RankedCandidate(NamedTuple):
@@ -36,8 +36,8 @@ class _RankedCandidate(NamedTuple):
         """What is smaller for who goes first: who is evicted already; then those over which the preemptor has
         an advantage, others of its cohort, and those of its own queue."""
         has_advantage = self.reason == RECLAIMED and not self.forbids_borrowing
-        is_evicted = self.workload.is_true(EVICTED)
-        return not is_evicted, self.above is None, not has_advantage, self.workload.rank()
+        is_left, place = rank(self.workload)
+        return is_left, self.above is None, not has_advantage, place
 
 
 class _Borrowers(NamedTuple):
@@ -64,6 +64,7 @@ class Preemptions:
         self.snapshot = snapshot
         self.settings = settings
         # What all heads would take is found before any of them takes it.
+        self._state = QueueState()
         self._simulated: dict[tuple[str, FlavorResource, int], list[PreemptionTarget]] = {}
         self._borrowers: dict[tuple[Node, frozenset[FlavorResource]], list[QueuedWorkload]] = {}
 
@@ -98,10 +99,11 @@ class Preemptions:
 
     def _targets(self, preemptor: Preemptor) -> list[PreemptionTarget]:
         if self.settings.fair_sharing is not None:
-            return preempted_by_share(self.snapshot, self.settings, preemptor)
+            return preempted_by_share(self.snapshot, self._state, self.settings, preemptor)
         queue, policy = preemptor.queue, preemptor.queue.preemption.within_cluster_queue
-        own = [] if policy == NEVER else [*preemptor.candidates(queue, policy, self.settings)]
-        own.sort(key=_rank)
+        own: list[QueuedWorkload] = []
+        if policy != NEVER:
+            own += preemptor.candidates(self._state.in_order(queue), policy, self.settings)
         borrows_only = self._borrows_only(preemptor, own)
         groups = [*self._groups(preemptor)]
         attempts: Sequence[bool] = (True, False)
@@ -145,13 +147,13 @@ class Preemptions:
             return
         advantage, rest = fit_in_quota(queue, preemptor.usage.quota)
         seen: Node | None = None
-        for cohort in queue.cohort_path:
+        for cohort in queue.path:
             key = cohort, preemptor.needed
             if key not in self._borrowers:
                 exceeding = _exceeding(cohort, preemptor.needed)
                 borrowers = [each for other in exceeding for each in other.workloads.values()]
                 borrowers = [each for each in borrowers if each.uses(preemptor.needed)]
-                self._borrowers[key] = sorted(borrowers, key=_rank)
+                self._borrowers[key] = sorted(borrowers, key=rank)
             yield _Borrowers(self._borrowers[key], cohort, seen, advantage)
             fits, rest = fit_in_quota(cohort, rest)
             advantage, seen = advantage or fits, cohort
@@ -166,7 +168,7 @@ class Preemptions:
             policy = preemptor.queue.preemption.reclaim_within_cohort
             for each in group.workloads:
                 queue = self.snapshot.queues[each.cluster_queue]
-                if queue is preemptor.queue or group.seen in queue.cohort_path:
+                if queue is preemptor.queue or group.seen in queue.path:
                     continue
                 if preemptor.allows(each, policy, self.settings):
                     candidate = _classified(each, group.cohort, group.advantage, preemptor)
@@ -184,7 +186,7 @@ class Preemptions:
         queue = self.snapshot.queues[candidate.workload.cluster_queue]
         if queue.is_within_quota(preemptor.needed):
             return False
-        for cohort in queue.cohort_path:
+        for cohort in queue.path:
             if cohort is candidate.above:
                 break
             if cohort.is_within_quota(preemptor.needed):
@@ -202,11 +204,6 @@ def _exceeding(cohort: Node, needed: frozenset[FlavorResource]) -> Iterator[Queu
         if not queue.is_within_quota(needed):
             assert isinstance(queue, Queue)
             yield queue
-
-
-def _rank(workload: QueuedWorkload) -> tuple[bool, tuple[int, int, str]]:
-    """What is smaller for who goes first of those that the preemptor treats alike."""
-    return not workload.is_true(EVICTED), workload.rank()
 
 
 def _forbids_borrowing(queue: Queue) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from moorage.kube.model.kueue import ANY, NEWER
 
@@ -13,7 +14,7 @@ from .flavors import FlavorAssigner, FlavorAssignment, FlavorFit, settle
 from .pending import FAILED, GENERIC, MISMATCH, PENDING_PREEMPTION
 from .pod_policies import PodPolicies
 from .preemption import Preemptions
-from .quota import Node, Share, Undo, undo
+from .quota import Node, Undo, undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .whole_amounts import FlavorResource
@@ -136,7 +137,7 @@ class SchedulingCycle:
             if NEWER in (queue.preemption.within_cluster_queue, queue.preemption.reclaim_within_cohort):
                 rank = (*rank, workload.queue_time(self._settings))
             key = workload.shape(), rank
-            state = queue.root().version, queue.generation
+            state = queue.root.version, queue.generation
             if queue.tried_at != state:
                 queue.tried.clear()
                 queue.tried_at = state
@@ -261,13 +262,13 @@ class SchedulingCycle:
         if overlap(entry.targets, taken):
             self._skip(entry, OVERLAPPING)
             return
-        usage, root = assignment.usage(queue), queue.root()
+        usage, root = assignment.usage(queue), queue.root
         removed: Undo = []
         # Those of other trees count by the topologies that they share with it.
         near = [
             each
             for each in taken.values()
-            if each.usage().domains or self._snapshot.queues[each.cluster_queue].root() is root
+            if each.usage().domains or self._snapshot.queues[each.cluster_queue].root is root
         ]
         self._snapshot.release_all([*near, *[each.workload for each in entry.targets]], removed)
         fits = queue.fits(usage)
@@ -310,52 +311,62 @@ class Tournament:
 
     Parameters
     ----------
-    entries : mapping of Queue to (QueuedWorkload, Usage)
-        The heads, with what they would use.
+    heads : mapping of Queue to (QueuedWorkload, Usage)
+        With what they would use.
     """
 
-    def __init__(self, entries: Mapping[Queue, tuple[QueuedWorkload, Usage]], settings: Settings) -> None:
-        self._left = dict(sorted(entries.items(), key=lambda pair: pair[0].name))
+    def __init__(self, heads: Mapping[Queue, tuple[QueuedWorkload, Usage]], settings: Settings) -> None:
+        self._heads = heads
         self._settings = settings
-        self._shares: dict[tuple[Node, Queue], Share] = {}
+        self._competing: dict[Node, list[_Competitor]] = {}
 
     def __iter__(self) -> Iterator[Queue]:
-        while self._left:
-            queue = next(iter(self._left))
-            if queue.parent is not None:
-                root = queue.root()
-                self._count(root)
-                winner = self._winner(root)
+        """Yield the queues. What is used between two of them belongs to the first: it changes the shares of
+        that queue and of the cohorts above it alone."""
+        left = dict.fromkeys(sorted(self._heads, key=lambda queue: queue.name))
+        while left:
+            queue = next(iter(left))
+            if queue.parent is None:
+                yield queue
+            else:
+                winner = self._winner(queue.root)
                 assert winner is not None
                 queue = winner
-            yield queue
-            del self._left[queue]
-
-    def _count(self, root: Node) -> None:
-        """Compute the shares that the nodes of a tree would have with each head."""
-        for queue in root.all_queues():
-            assert isinstance(queue, Queue)
-            if queue in self._left:
-                changes: Undo = []
-                queue.use(self._left[queue][1], changes)
-                share = queue.share()
-                for cohort in queue.cohort_path:
-                    self._shares[cohort, queue] = share
-                    share = cohort.share()
-                undo(changes)
+                yield queue
+                following: Queue | None = None
+                for cohort in queue.path:
+                    _, at, _ = heappop(self._competing[cohort])
+                    if following is not None:
+                        heappush(self._competing[cohort], self._competitor(cohort, at, following))
+                    following = self._winner(cohort)
+            del left[queue]
 
     def _winner(self, cohort: Node) -> Queue | None:
-        candidates = [self._winner(child) for child in cohort.cohorts]
-        candidates += [each for each in cohort.queues if each in self._left and isinstance(each, Queue)]
-        present = [each for each in candidates if each is not None]
-        return min(present, key=lambda each: self._order(each, cohort), default=None)
+        """Return the queue below a cohort whose head goes first."""
+        competing = self._competing.get(cohort)
+        if competing is None:
+            heads = [self._winner(child) for child in cohort.cohorts]
+            heads += [each for each in cohort.queues if isinstance(each, Queue) and each in self._heads]
+            competing = self._competing[cohort] = [
+                self._competitor(cohort, at, queue) for at, queue in enumerate(heads) if queue is not None
+            ]
+            heapify(competing)
+        return competing[0][2] if competing else None
 
-    def _order(self, queue: Queue, cohort: Node) -> tuple[bool, tuple[bool, float], int, int, int]:
-        """What is smaller for who goes first."""
-        workload, usage = self._left[queue]
-        share = self._shares[cohort, queue]
+    def _competitor(self, cohort: Node, at: int, queue: Queue) -> _Competitor:
+        """Return what stands for a child of a cohort: what is smaller for who goes first, which child it is,
+        and the queue of its head."""
+        workload, usage = self._heads[queue]
+        changes: Undo = []
+        queue.use(usage, changes)
+        share = next(node for node in (queue, *queue.path) if node.parent is cohort).share()
+        undo(changes)
         borrows = any(usage.quota.get(key, 0) > 0 for key in share.borrowed)
         first = borrows and self._settings.gate("FairSharingPrioritizeNonBorrowing")
         by_priority = self._settings.gate("PrioritySortingWithinCohort")
         priority = -workload.priority if by_priority else 0
-        return first, share.order(), priority, workload.queue_time(self._settings), workload.arrival
+        order = first, share.order(), priority, workload.queue_time(self._settings), workload.arrival
+        return order, at, queue
+
+
+_Competitor = tuple[tuple[bool, tuple[bool, float], int, int, int], int, Queue]

@@ -332,7 +332,7 @@ class Kueue:
             node = self.snapshot.queues.get(obj.name)
         elif isinstance(obj, Cohort):
             node = self.snapshot.cohorts.get(obj.name)
-        return [] if node is None else self.snapshot.trees.get(node.root(), [])  # a cohort may have no queue
+        return [] if node is None else self.snapshot.trees.get(node.root, [])  # a cohort may have no queue
 
     def _closed(self, obj: Object | None = None) -> set[str]:
         """Return the queues that admit nothing or, of a namespace, nothing from there."""
@@ -577,7 +577,7 @@ class Kueue:
     def _requeue(self) -> None:
         """Let those that wait in the trees of some queues be tried again."""
         names, self._retried = self._retried, {}
-        trees = {self.snapshot.queues[name].root(): None for name in names if name in self.snapshot.queues}
+        trees = {self.snapshot.queues[name].root: None for name in names if name in self.snapshot.queues}
         for root in trees:
             for queue in self.snapshot.trees[root]:
                 pending = self._pending[queue.name]

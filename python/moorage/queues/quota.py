@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -67,15 +67,17 @@ class QuotaCell:
 
     def available(self) -> int:
         """Return what can be used now; below 0 where more is used than there is."""
-        parent = self.parent
-        if parent is None:
-            return self.subtree - self.usage
-        from_parent = parent.available()
-        local, usage = self.local, self.usage
-        if self.borrowing is not None:
-            beyond = usage - local if usage > local else 0
-            from_parent = min(from_parent, self.subtree - local - beyond + self.borrowing)
-        return from_parent + (local - usage if usage < local else 0)
+        cell, own, most = self, 0, None
+        while cell.parent is not None:
+            left = cell.local - cell.usage
+            if left > 0:
+                own += left
+            if cell.borrowing is not None:
+                bound = own + cell.subtree - cell.local + min(left, 0) + cell.borrowing
+                most = bound if most is None else min(most, bound)
+            cell = cell.parent
+        from_root = own + cell.subtree - cell.usage
+        return from_root if most is None else min(most, from_root)
 
     def potential(self) -> int:
         """Return what could be used if nothing were."""
@@ -155,6 +157,10 @@ class Node:
 
     Attributes
     ----------
+    path : tuple of Node
+        The cohorts above, from the parent to the root.
+    root : Node
+        The node at the top of the tree.
     cohorts, queues : list of Node
         Its children by name; queues that are not active count their quotas and usage, but are not there.
     height : int
@@ -166,6 +172,8 @@ class Node:
     def __init__(self, name: str, parent: Node | None) -> None:
         self.name = name
         self.parent = parent
+        self.path: tuple[Node, ...] = () if parent is None else (parent, *parent.path)
+        self.root: Node = self if parent is None else parent.root
         self.cells: dict[FlavorResource, QuotaCell] = {}
         self.weight = 1.0
         self.cohorts: list[Node] = []
@@ -208,26 +216,6 @@ class Node:
             if cell.parent is not None:
                 cell.parent.subtree += cell.subtree - cell.local
 
-    def path(self) -> Iterator[Node]:
-        """Yield the cohorts above, from the parent to the root."""
-        node = self.parent
-        while node is not None:
-            yield node
-            node = node.parent
-
-    def root(self) -> Node:
-        """Return the node at the top of the tree."""
-        node = self
-        while node.parent is not None:
-            node = node.parent
-        return node
-
-    def all_queues(self) -> Iterator[Node]:
-        """Yield the queues of the subtree of a cohort: its own, then those of its cohorts."""
-        yield from self.queues
-        for cohort in self.cohorts:
-            yield from cohort.all_queues()
-
     def is_within_quota(self, resources: Iterable[FlavorResource]) -> bool:
         """Whether no resource of some is used beyond the quota."""
         cells = self.cells
@@ -256,7 +244,7 @@ class Node:
         """Return how much of each resource a cohort could ever give, over all flavors."""
         if self._lendable is None:
             self._lendable = {}
-            for key, cell in self.root().cells.items():
+            for key, cell in self.root.cells.items():
                 if cell.is_given:
                     potential = self.cell(key).potential()
                     self._lendable[key[1]] = self._lendable.get(key[1], 0) + potential
@@ -274,7 +262,7 @@ class Node:
             cell, node = cell.parent, node.parent
             if node is not None and cell.usage + value <= cell.subtree:
                 return node.height, node.parent is not None
-        return self.root().height, False
+        return self.root.height, False
 
 
 def fit_in_quota(

@@ -114,7 +114,6 @@ class Queue(Node):
             delaying.append(frozenset(self.flavors))
         self.delays = frozenset(chain.from_iterable(delaying))
         self.set_quotas(given.spec.resource_groups, given.spec.fair_sharing)
-        self.cohort_path: tuple[Node, ...] = tuple(self.path())
 
     def _inactive(self, snapshot: QueueSnapshot, with_topology: Iterable[ResourceFlavor]) -> str:
         """Return why it is inactive, in Kueue's words."""
@@ -219,8 +218,8 @@ class QueueSnapshot:
                 parent.queues.append(queue)
         self.trees: dict[Node, list[Queue]] = {}
         for queue in self.queues.values():
-            self.trees.setdefault(queue.root(), []).append(queue)
-        depths = {cohort: len(list(cohort.path())) for cohort in self.cohorts.values()}
+            self.trees.setdefault(queue.root, []).append(queue)
+        depths = {cohort: len(cohort.path) for cohort in self.cohorts.values()}
         for queue in self.queues.values():
             queue.lend_upwards()
         for cohort in sorted(self.cohorts.values(), key=lambda each: -depths[each]):
@@ -286,7 +285,7 @@ class QueueSnapshot:
             queue.workloads[workload.key] = workload
             self._counted[workload.key] = queue, workload.usage()
             queue.use(workload.usage(), [])
-            queue.root().version += 1
+            queue.root.version += 1
 
     def forget(self, key: str) -> None:
         """Count what a workload has held no more; searches for flavors start anew."""
@@ -296,7 +295,7 @@ class QueueSnapshot:
             del queue.workloads[key]
             queue.release(usage, [])
             queue.generation += 1
-            queue.root().version += 1
+            queue.root.version += 1
 
     def release_all(self, workloads: Iterable[QueuedWorkload], changes: Undo) -> None:
         """Remove what workloads use from where they use it."""

@@ -91,13 +91,13 @@ def _before(queues: QueueController, queue: Queue, key: str) -> Iterator[str]:
     kueue = queues.kueue
     cycle = next((each for each in reversed(queues.cycles) if key in each.waiting), None)
     if cycle is not None and cycle.waiting[key] in (TAKEN, OVERLAPPING) and key in cycle.attempts:
-        trees, root = kueue.snapshot.queues, queue.root()
+        trees, root = kueue.snapshot.queues, queue.root
         first = [
             other
             for other in cycle.attempts[: cycle.attempts.index(key)]
             if (known := kueue.workloads.get(other)) is not None
             and (its := trees.get(kueue.cluster_queue_of(known))) is not None
-            and its.root() is root
+            and its.root is root
         ]
         names = first_of([name_of(kueue, other) for other in first], _NAMES)
         yield f"in its last cycle {names} came first, and got it or held it back"
@@ -161,7 +161,7 @@ def _quota(queue: Queue, flavor: str, resource: str, value: int, workload: Queue
     levels = [f"{queue.name} uses {text(resource, cell.usage)} of {text(resource, cell.nominal)}"]
     if cell.borrowing is not None:
         levels[0] += f" and borrows at most {text(resource, cell.borrowing)}"
-    for node in queue.path():
+    for node in queue.path:
         above = node.cell(place)
         levels.append(
             f"cohort {node.name} uses {text(resource, above.usage)} of {text(resource, above.subtree)}"

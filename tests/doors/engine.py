@@ -249,10 +249,7 @@ from moorage.engine.framework.configuration import effective as effective
 from moorage.engine.framework.configuration.loading import load_configuration as load_configuration
 
 # Events by which tests move pods, and hints that are called once for a class.
-from moorage.engine.framework.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
-from moorage.engine.framework.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
 from moorage.engine.framework.events import NODE_ADD as NODE_ADD
-from moorage.engine.framework.events import NODE_DELETE as NODE_DELETE
 from moorage.engine.framework.events import PodEvents as PodEvents
 from moorage.engine.framework.events import index_of as index_of
 from moorage.engine.framework.events import indexed as indexed

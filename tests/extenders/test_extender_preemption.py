@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import Victims
 from tests.extenders.extender_server import ExtenderServer
 from tests.extenders.test_http_extender import NODES, POD, P, extender, failure
 from tests.make import pod
 
 from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import Victims
 
 
 def cluster() -> SchedulerCache:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.doors.engine import PreemptionDryRuns, Victims
+from tests.doors.engine import PreemptionDryRuns
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import ZONE, node, pod, port
 from tests.preemption.test_evaluator import Asked
@@ -26,7 +26,7 @@ from tests.preemption.world import (
 
 import moorage as mo
 from moorage import default_profile
-from moorage.engine.framework import Code
+from moorage.engine.framework import Code, Victims
 from moorage.engine.preemption import Candidate
 from moorage.engine.scheduler import Profile
 from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint

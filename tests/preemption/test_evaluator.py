@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.doors.engine import Victims, call_extenders, num_candidates, schedule_one
+from tests.doors.engine import call_extenders, num_candidates, schedule_one
 from tests.framework.make import make
 from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, preemptor, terminating, victim
 
 from moorage import Scheduler, default_profile
-from moorage.engine.framework import Code, FilterPlugin, NominatingInfo, Profile, Status
+from moorage.engine.framework import Code, FilterPlugin, NominatingInfo, Profile, Status, Victims
 from moorage.engine.preemption import Candidate, DefaultPreemption, Evaluator
 from moorage.errors import ExtenderError
 from moorage.kube import Pod

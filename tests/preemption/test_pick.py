@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import Victims
 from tests.preemption.world import victim
 
+from moorage.engine.framework import Victims
 from moorage.engine.preemption import Candidate, pick_one_node
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from msgspec.structs import replace
-from tests.doors.engine import Unit, Victims, schedule_one, violations
+from tests.doors.engine import Unit, schedule_one, violations
 from tests.framework.make import status
 from tests.make import node, pod
 from tests.preemption.test_dry_run import clusters
@@ -17,7 +17,7 @@ from tests.preemption.world import full, victim
 import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.compat import PreemptHandle
-from moorage.engine.framework import Code, CycleState, NominatingInfo, Status
+from moorage.engine.framework import Code, CycleState, NominatingInfo, Status, Victims
 from moorage.engine.preemption import Candidate, pick_one_node
 from moorage.engine.scheduler import Profile
 from moorage.kube import Pod

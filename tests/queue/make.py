@@ -49,6 +49,10 @@ def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
 
 
 ADD = ActionType.ADD
+NODE_ADD, NODE_DELETE = ClusterEvent("Node", ADD), ClusterEvent("Node", ActionType.DELETE)
+ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE = (
+    ClusterEvent("AssignedPod", action) for action in (ADD, ActionType.DELETE)
+)
 FORCE_ACTIVATE = ClusterEvent("*", ActionType.ALL, "ForceActivate")
 WANTS_NODES = rejecting("Nodes", on("Node", ADD))
 WANTS_NOTHING = rejecting("Nothing")

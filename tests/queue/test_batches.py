@@ -10,19 +10,9 @@ from msgspec.structs import replace
 from moorage.engine.framework import ActionType, NominatingInfo
 from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
 from moorage.kube import Node, Pod, PodSchedulingGroup
-from tests.doors.engine import NODE_ADD, Notice, on
+from tests.doors.engine import Notice, on
 from tests.make import node
-from tests.queue.make import (
-    Clock,
-    fail,
-    make_queue,
-    move,
-    places,
-    pop,
-    queued,
-    rejecting,
-    saying,
-)
+from tests.queue.make import NODE_ADD, Clock, fail, make_queue, move, places, pop, queued, rejecting, saying
 
 ADDED = on("Node", ActionType.ADD, saying(True))
 

@@ -9,18 +9,9 @@ import pytest
 from moorage.engine.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
 from moorage.engine.queue import SchedulingQueue
 from moorage.kube import Pod
-from tests.doors.engine import (
-    ASSIGNED_POD_ADD,
-    index_of,
-    indexed,
-    of_class,
-    on,
-    pod_labels,
-    queue_if,
-    unschedulable_pods,
-)
+from tests.doors.engine import index_of, indexed, of_class, on, pod_labels, queue_if, unschedulable_pods
 from tests.make import pod
-from tests.queue.make import fail, make_queue, move, places, queued
+from tests.queue.make import ASSIGNED_POD_ADD, fail, make_queue, move, places, queued
 from tests.scheduler.test_calls import calls
 
 

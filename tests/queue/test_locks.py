@@ -6,10 +6,10 @@ from functools import partial
 
 from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
 from moorage.kube import PodSchedulingGroup
-from tests.doors.engine import NODE_ADD, Notice
+from tests.doors.engine import Notice
 from tests.locks import check_locked
 from tests.make import pod
-from tests.queue.make import make_queue, reject
+from tests.queue.make import NODE_ADD, make_queue, reject
 
 
 class NotingQueue(SchedulingQueue):

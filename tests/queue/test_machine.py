@@ -13,16 +13,9 @@ from msgspec.structs import replace
 
 from moorage.engine.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.kube import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
-from tests.doors.engine import (
-    ASSIGNED_POD_ADD,
-    NODE_ADD,
-    NODE_DELETE,
-    on,
-    queue_if,
-    unschedulable_pods,
-)
+from tests.doors.engine import on, queue_if, unschedulable_pods
 from tests.make import in_tree, node, pod
-from tests.queue.make import Clock, make_queue, move, rejecting
+from tests.queue.make import ASSIGNED_POD_ADD, NODE_ADD, NODE_DELETE, Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 from tests.words import GROUP_ANNOTATION
 

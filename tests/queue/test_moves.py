@@ -19,24 +19,18 @@ from moorage.engine.framework import (
 from moorage.engine.queue import QueuedPodInfo
 from moorage.kube import Pod, PodSchedulingGroup
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
-from tests.doors.engine import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    NODE_DELETE,
-    Notice,
-    Strategy,
-    gates_by_group,
-    gates_only_with,
-    on,
-)
+from tests.doors.engine import Notice, Strategy, gates_by_group, gates_only_with, on
 from tests.doors.store import with_version
 from tests.framework.make import make
 from tests.make import in_tree, node, pod
 from tests.queue.make import (
     ADD,
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
     GATED,
+    NODE_ADD,
+    NODE_DELETE,
     UNRESOLVABLE,
     WANTS_NODES,
     WANTS_NOTHING,

@@ -9,10 +9,11 @@ import pytest
 
 from moorage.engine.framework import Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.engine.queue import QueuedPodInfo
-from tests.doors.engine import NODE_ADD, on
+from tests.doors.engine import on
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,
+    NODE_ADD,
     WANTS_NODES,
     WANTS_NOTHING,
     Clock,

@@ -11,9 +11,8 @@ import pytest
 from moorage.engine.framework import ClusterEventWithHint
 from moorage.engine.queue import Place, QueuedPodInfo, SchedulingQueue
 from moorage.kube import PodSchedulingGroup
-from tests.doors.engine import NODE_ADD
 from tests.make import node, pod
-from tests.queue.make import Clock, fail, gating, make_queue, move, rejecting
+from tests.queue.make import NODE_ADD, Clock, fail, gating, make_queue, move, rejecting
 
 OPERATIONS: dict[str, Callable[[Any], object]] = {
     "add": lambda one: one.add([pod("new")]),

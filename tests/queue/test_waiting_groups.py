@@ -11,10 +11,10 @@ from moorage.engine.framework import ActionType, ClusterEvent, QueueSortPlugin
 from moorage.engine.queue import QueuedPodInfo
 from moorage.kube import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
 from moorage.kube.releases import DEFAULT_GATES
-from tests.doors.engine import ASSIGNED_POD_ADD, PodEvents, on, queue_if
+from tests.doors.engine import PodEvents, on, queue_if
 from tests.framework.make import make
 from tests.make import pod
-from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
+from tests.queue.make import ASSIGNED_POD_ADD, Clock, gating, make_queue, move, names, places, queued, reject
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)
 

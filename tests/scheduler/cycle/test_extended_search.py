@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pinned
-from tests.doors.engine import Victims, schedule_one, schedule_pod
+from tests.doors.engine import schedule_one, schedule_pod
 from tests.extenders.extended import ABC, GPU, configured, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer
 from tests.make import node, pod
@@ -21,6 +21,7 @@ from tests.scheduler.make import events
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.engine.framework import Victims
 from moorage.errors import ExtenderError
 from moorage.kube import Node, Pod, PodStatus, decode_object
 

@@ -6,17 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from tests.doors.engine import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    NODE_DELETE,
-    Loop,
-    PodEvents,
-    Policy,
-    bound,
-    node_update_events,
-)
+from tests.doors.engine import Loop, PodEvents, Policy, bound, node_update_events
+from tests.queue.make import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
 from tests.queue.twin import Entry, Registered, Twin
 from tests.scheduler.cycle.plain_filter import host_ports, requested
 

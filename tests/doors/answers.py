@@ -3,9 +3,6 @@
 # Programs are solved without starting a process for each.
 # Changes are tried on fresh schedulers, to see that those of an explanation help.
 # How many squares a picture and how many rows a table may have is lowered.
-from moorage.answers import page as page
-from moorage.answers.answer_pages import PendingCause as PendingCause
-from moorage.answers.answer_pages import causes_block as causes_block
 from moorage.answers.bounds import highs_process as highs_process
 
 # A program that fails or prints in its process, which no plan makes happen.
@@ -18,8 +15,7 @@ from moorage.answers.explain import explain_group as explain_group
 # Who would be evicted, without evicting.
 from moorage.answers.explain.examine_preemption import examine_preemption as examine_preemption
 
-# The document of explanations that a test makes in Python.
-from moorage.answers.explain.explain_document import ChangeDocument as ChangeDocument
+# The document of an explanation that a test makes in Python.
 from moorage.answers.explain.explain_document import document as document
 
 # Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
@@ -40,9 +36,6 @@ from moorage.answers.explain.rules.devices import lacking_requests as lacking_re
 # The type of the evidence whose numbers are recomputed from objects.
 from moorage.answers.explain.rules.room import RoomEvidence as RoomEvidence
 
-# A label of a node, for changes that are tried.
-from moorage.answers.explain.rules.selection import with_label as with_label
-
 # What explanations that count as alike are about.
 from moorage.answers.explain.targets import Target as Target
 
@@ -56,13 +49,6 @@ from moorage.answers.figures import m4 as m4
 from moorage.answers.nodes.node_use import NodeUse as NodeUse
 from moorage.answers.nodes.node_use import heat_map as heat_map
 from moorage.answers.nodes.node_use import node_grid as node_grid
-
-# Parts of a page, given texts that attack it.
-from moorage.answers.page import Bar as Bar
-from moorage.answers.page import Grid as Grid
-from moorage.answers.page import Lines as Lines
-from moorage.answers.page import amount as amount
-from moorage.answers.page import shortened as shortened
 
 # What Kueue's queues tell, beside the vectors of what they decide.
 from moorage.answers.queues.decided_workloads import new_preemptions as new_preemptions

@@ -33,8 +33,6 @@ from moorage.cluster.requirements import lower as lower
 
 # Constraints are dropped one by one, to see that the changes of an explanation are all there are.
 from moorage.cluster.requirements import term_constraints as term_constraints
-from moorage.cluster.requirements import tolerate as tolerate
-from moorage.cluster.requirements import toleration_of as toleration_of
 
 # Each verb of a change, for pages that know them.
 from moorage.cluster.verbs import BY_NAME as BY_NAME

@@ -5,9 +5,6 @@ from moorage.controllers import disruption_controller as disruption_controller
 from moorage.controllers import persistent_volume as persistent_volume
 from moorage.controllers.api_server import ApiServer as ApiServer
 
-# A cordon, for changes that are tried.
-from moorage.controllers.cluster_controllers import with_cordon as with_cordon
-
 # The controller of DaemonSets, in whose place its slow twin is put.
 from moorage.controllers.daemon_set_controller import DaemonSetController as DaemonSetController
 from moorage.controllers.persistent_volume import PersistentVolumeController as PersistentVolumeController

@@ -1,8 +1,6 @@
 """What tests need of the inside of kube."""
 
 # Annotations and rules of Gödel's reservations.
-from moorage.compat.godel import deployment_of as deployment_of
-from moorage.compat.godel import is_placeholder as is_placeholder
 from moorage.compat.godel import ledger_of as ledger_of
 from moorage.compat.godel import node_name_of as node_name_of
 from moorage.compat.godel import placeholder_of as placeholder_of
@@ -172,10 +170,6 @@ from moorage.kube.workloads.custom_objects import read_custom as read_custom
 from moorage.kube.workloads.daemon_pods import node_of as node_of
 from moorage.kube.workloads.daemon_pods import should_run as should_run
 
-# Times of CronJobs, schedule by schedule.
-from moorage.kube.workloads.job_state import due as due
-from moorage.kube.workloads.job_state import next_run as next_run
-
 # The table of kinds, each of which a test has to expand.
 from moorage.kube.workloads.kind_table import RULES as RULES
 
@@ -189,7 +183,6 @@ from moorage.kube.workloads.ownership import Names as Names
 
 # Who is at the top of the owners of a pod; and workloads of outcomes that are made by hand.
 from moorage.kube.workloads.ownership import Workload as Workload
-from moorage.kube.workloads.ownership import Workloads as Workloads
 from moorage.kube.workloads.ownership import is_healthy as is_healthy
 from moorage.kube.workloads.ownership import stable_uid as stable_uid
 from moorage.kube.workloads.ownership import template_hash as template_hash

@@ -25,9 +25,5 @@ from moorage.store.pod_binding import PodBinder as PodBinder
 # Selectors of any text.
 from moorage.store.selectors import predicate as predicate
 
-# How the last state of a pod is made, for events that are compared with dicts.
-from moorage.store.store import _last_state as _last_state
-from moorage.store.store import _with_condition as _with_condition
-
 # Objects with a version of their own, for events that are compared.
 from moorage.store.watch import with_version as with_version

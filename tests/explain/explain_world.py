@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace
-from tests.doors import answers
+from tests.doors.answers import document as document_of
 from tests.doors.cluster import effective_request
 from tests.doors.engine import PodGates
 from tests.make import ZONE, container, node, pod, port
@@ -254,4 +254,4 @@ def renamed(original: Node, name: str, labels: dict[str, str]) -> Node:
 
 def document(explanation: Explanation, limit: int | None = 10, **options: Any) -> dict[str, Any]:
     """The document of an explanation as a JSON value."""
-    return answers.document(explanation, limit, **options).to_dict()
+    return document_of(explanation, limit, **options).to_dict()

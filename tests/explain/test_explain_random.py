@@ -8,24 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.doors.answers import Probe, pod_constraints, with_label
-from tests.doors.cluster import (
-    drop_request,
-    effective_request,
-    finer_constraints,
-    lower,
-    term_constraints,
-    tolerate,
-    toleration_of,
-)
-from tests.doors.controllers import with_cordon
+from tests.doors.answers import Probe, pod_constraints
+from tests.doors.cluster import drop_request, effective_request, finer_constraints, lower, term_constraints
 from tests.doors.engine import NativePlugin, PodGates
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage import default_profile
 from moorage.answers.explain import Explanation
 from moorage.engine.framework import FilterPlugin, Plugin, Profile
-from moorage.kube import Node, Pod, Toleration
+from moorage.kube import Node, Pod, Taint, Toleration
 
 SEEDS = range(1000 if NIGHTLY else 10)
 GATES = PodGates()
@@ -85,7 +76,10 @@ def test_a_label_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
         if change.kind == "add-label":
             ((key, value),) = change.values["label"].items()
             lacking = [each for each in world.nodes if key not in each.metadata.labels]
-            labelled = [with_label(each, key, value) for each in lacking]
+            labelled = [
+                replace(each, metadata=replace(each.metadata, labels=each.metadata.labels | {key: value}))
+                for each in lacking
+            ]
             helped = [each for each in labelled if world.fits(pending, world.with_node(each))]
             assert change.values["eligibleNodes"] == len(helped)
             assert change.values["node"] in [each.name for each in helped]
@@ -96,9 +90,8 @@ def test_uncordoning_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
     if explanation.feasible:
         return
     cordoned = [each for each in world.nodes if each.spec.unschedulable]
-    helped = [
-        each.name for each in cordoned if world.fits(pending, world.with_node(with_cordon(each, False)))
-    ]
+    open_ = [replace(each, spec=replace(each.spec, unschedulable=False)) for each in cordoned]
+    helped = [each.name for each in open_ if world.fits(pending, world.with_node(each))]
     offered = [change for change in explanation.changes if change.kind == "uncordon-node"]
     assert [change.values["eligibleNodes"] for change in offered] == ([len(helped)] if helped else [])
     assert all(change.values["node"] in helped for change in offered)
@@ -115,7 +108,7 @@ def test_no_kind_of_change_is_missed(case: Case) -> None:
     )
     assert ("lower-request" in found) == any(world.fits(one[0]) for one in least if one is not None)
     taints = [taint for each in world.nodes for taint in each.spec.taints]
-    if any(world.fits(tolerate(pending, toleration_of([taint]))) for taint in taints):
+    if any(world.fits(tolerating(pending, taint)) for taint in taints):
         assert "add-toleration" in found
     copies = [fresh(each) for each in world.nodes]
     assert ("add-node" in found) >= any(world.fits(pending, world.with_node(each)) for each in copies)
@@ -124,6 +117,11 @@ def test_no_kind_of_change_is_missed(case: Case) -> None:
     opening.sort(key=lambda each: -len(world.fits(each.drop(pending))))
     dropped = [change.values["constraint"] for change in explanation.changes if change.kind == "drop"]
     assert dropped == [each.named for each in opening]
+
+
+def tolerating(pod: Pod, taint: Taint) -> Pod:
+    toleration = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+    return with_spec(pod, tolerations=(*pod.spec.tolerations, toleration))
 
 
 def fresh(original: Node) -> Node:

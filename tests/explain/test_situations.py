@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import NIGHTLY
-from tests.doors.answers import document
+from tests.explain.explain_world import document
 from tests.make import ZONE, node, pod
 
 from moorage import Scheduler

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, of_dependents
 from tests.doors.kube import with_condition
-from tests.doors.store import _last_state, _with_condition, with_version
+from tests.doors.store import with_version
 from tests.make import pod
 
 from moorage.kube import Condition, OwnerReference, Pod, Volume
@@ -29,6 +29,15 @@ class Maker:
         self.made += 1
         meta = replace(before.metadata, resource_version=version)
         return replace(before, metadata=meta, spec=replace(before.spec, node_name=node))
+
+
+def conditioned(obj: Pod, version: str, condition: Condition) -> Pod:
+    status = replace(obj.status, conditions=with_condition(obj.status.conditions, condition))
+    return replace(with_version(obj, version), status=status)
+
+
+def last_state(obj: Pod, version: str, _: object) -> Pod:
+    return with_version(obj, version)
 
 
 def stored(name: str, uid: str = "u", **fields: Any) -> Pod:
@@ -101,7 +110,7 @@ def test_evictions_are_changes_and_deletions(
         conditions_after = with_condition(current.status.conditions, DISRUPTED)
         last = current
         if conditions_after != current.status.conditions:
-            last = _with_condition(current, str(version), DISRUPTED)
+            last = conditioned(current, str(version), DISRUPTED)
             expected.append(WatchEvent("MODIFIED", last, str(version), current))
             version += 1
         expected.append(WatchEvent("DELETED", with_version(last, str(version)), str(version), last))
@@ -110,7 +119,7 @@ def test_evictions_are_changes_and_deletions(
         found.append(True)
     events: list[WatchEvent[Pod]] = []
     pods = [stored(name, uid) for name, uid in asked]
-    assert objects.evict(pods, DISRUPTED, _with_condition, _last_state, 7, events) == found
+    assert objects.evict(pods, DISRUPTED, conditioned, last_state, 7, events) == found
     assert (events, objects.to_dict()) == (expected, alive)
 
 
@@ -118,7 +127,7 @@ def test_a_bound_pod_is_evicted_without_being_made() -> None:
     first = stored("a")
     objects, make, events = ObjectMap({"default/a": first}), Maker(), list[WatchEvent[Pod]]()
     objects.bind([stored("a")], ["n"], ["default/a"], make, 5, events)
-    assert objects.evict([stored("a")], DISRUPTED, _with_condition, _last_state, 6, events) == [True]
+    assert objects.evict([stored("a")], DISRUPTED, conditioned, last_state, 6, events) == [True]
     informed, notices = IndexedObjects[Pod](), list[Notice[Pod]]()
     informed.replace({"default/a": first})
     informed.apply(events, tuple, notices)
@@ -126,8 +135,8 @@ def test_a_bound_pod_is_evicted_without_being_made() -> None:
     bound = make(stored("a"), "5", "n")
     assert [notice.identity for notice in notices] == [stored("a")] * 3
     assert [notice.cause for notice in notices] == [Cause.BOUND, Cause.EVICTED, Cause.EVICTED]
-    assert (notices[1].old, notices[1].new) == (bound, _with_condition(bound, "6", DISRUPTED))
-    assert events[2].object == with_version(_with_condition(bound, "7", DISRUPTED), "7")
+    assert (notices[1].old, notices[1].new) == (bound, conditioned(bound, "6", DISRUPTED))
+    assert events[2].object == with_version(conditioned(bound, "7", DISRUPTED), "7")
 
 
 @given(
@@ -151,12 +160,12 @@ def test_a_condition_of_several_objects(
             or with_condition(current.status.conditions, DISRUPTED) == current.status.conditions
         ):
             continue
-        after[current.key] = _with_condition(current, str(version), DISRUPTED)
+        after[current.key] = conditioned(current, str(version), DISRUPTED)
         expected.append(WatchEvent("MODIFIED", after[current.key], str(version), current))
         version += 1
     events: list[WatchEvent[Pod]] = []
     pods = [stored(name) for name in asked]
-    assert objects.set_condition(pods, DISRUPTED, _with_condition, 7, events) == found
+    assert objects.set_condition(pods, DISRUPTED, conditioned, 7, events) == found
     assert (events, objects.to_dict()) == (expected, after)
 
 

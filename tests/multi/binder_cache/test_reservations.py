@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import deployment_of, placeholder_of, placeholder_pod
+from tests.doors.kube import placeholder_of, placeholder_pod
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod
 from tests.words import RESERVATION
@@ -29,7 +29,7 @@ def test_a_deployment_asks_for_its_pods(kit: Kit) -> None:
     assert store is not None
     owner = OwnerReference(kind="ReplicaSet", name="d-57b", uid="rs", controller=True)
     one = replace(gone(), metadata=replace(gone().metadata, annotations={}, owner_references=(owner,)))
-    assert (deployment_of(one), placeholder_of(one)) == ("default/d", "d")
+    assert placeholder_of(one) == "d"
     meta = ObjectMeta(name="d", namespace="default", annotations={RESERVATION: "true"})
     store.set_deployment(Deployment(metadata=meta))
     kit.cache.add_pod(one)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler, template
-from tests.doors.kube import due, next_run
 
-from moorage.kube import CronJob, Job, Object, build_cluster, decode_object
+from moorage.kube import Job, Object, build_cluster, decode_object
 
 
 def cron_job(name: str, parallelism: int = 1, **spec: Any) -> Object:
@@ -27,28 +26,6 @@ def run_of(name: str, **status: Any) -> Object:
     return decode_object(value)
 
 
-def test_a_cron_job_is_due_unless_it_is_suspended_or_has_a_run() -> None:
-    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
-    objects = [
-        *(cron_job(name) for name in ("idle", "busy", "done", "failed")),
-        cron_job("off", suspend=True),
-        run_of("busy"),
-        run_of("done", completionTime="2026-01-01T00:00:00Z"),
-        run_of("failed", **failed),
-    ]
-    assert [one.name for one in due(objects)] == ["idle", "done", "failed"]
-
-
-def test_the_next_job_is_that_of_the_template() -> None:
-    one = cron_job("night", 3)
-    assert isinstance(one, CronJob)
-    job = next_run(one)
-    assert (job.name, job.namespace) == ("night-next", "default")
-    assert job.metadata.labels == {"run": "night"}
-    assert job.metadata.is_controlled_by("night")
-    assert job.spec.parallelism == 3
-
-
 def test_each_runs_once() -> None:
     one = scheduler(machine("a"), cron_job("night", 2), cron_job("noon"), cron_job("off", suspend=True))
     assert pods(one) == {}
@@ -58,6 +35,9 @@ def test_each_runs_once() -> None:
     assert [*pods(one, "noon").values()] == ["a"]
     jobs: list[Job] = one.client.list(Job)[0]
     assert {job.spec.parallelism for job in jobs} == {1, 2}
+    (night,) = [job for job in jobs if job.name == "night-next"]
+    assert night.metadata.labels["run"] == "night"
+    assert night.metadata.is_controlled_by("night")
     assert one.change.run_cron_jobs().created == ("Job default/night-next-2", "Job default/noon-next-2")
 
 
@@ -85,7 +65,15 @@ def test_a_run_under_way_meets_the_next_one(policy: str, running: list[str], kep
 
 
 def test_those_that_are_due_are_told() -> None:
-    cluster = build_cluster([cron_job("idle"), cron_job("busy"), run_of("busy")])
-    assert cluster.warnings == [
-        "Not counted, because they only make pods at their times (1): CronJob default/idle.",
+    """Those that are suspended, or have a run, are not."""
+    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
+    objects = [
+        *(cron_job(name) for name in ("idle", "busy", "done", "failed")),
+        cron_job("off", suspend=True),
+        run_of("busy"),
+        run_of("done", completionTime="2026-01-01T00:00:00Z"),
+        run_of("failed", **failed),
     ]
+    (warning,) = build_cluster(objects).warnings
+    due = "CronJob default/idle, CronJob default/done, CronJob default/failed."
+    assert warning == f"Not counted, because they only make pods at their times (3): {due}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import Workloads
+from tests.make import node
 
-from moorage.kube import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
+from moorage import Scheduler
+from moorage.kube import Cluster, Job, ObjectMeta, OwnerReference, Pod, PodSpec, ReplicaSet
 
 
 def meta(name: str, owner: tuple[str, str] | None = None) -> ObjectMeta:
@@ -43,6 +44,6 @@ def test_the_workload_of_a_pod_is_its_top_controller(
     owner: tuple[str, str] | None, template: str, text: str
 ) -> None:
     labels = {"pod-template-hash": template} if template else {}
-    pod = Pod(metadata=replace(meta("p", owner), labels=labels))
-    workload = Workloads(LISTED).of(pod)
-    assert (workload.namespace, workload.text) == ("n", text)
+    pod = Pod(metadata=replace(meta("p", owner), labels=labels), spec=PodSpec(node_name="n"))
+    (use,) = Scheduler(Cluster(nodes=[node("n")], pods=[pod], others=[*LISTED])).ask.workload_use()
+    assert (use.namespace, use.workload) == ("n", text)

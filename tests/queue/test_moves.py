@@ -52,15 +52,6 @@ from tests.queue.make import (
 # ---- events ------------------------------------------------------------------------------------------------
 
 
-def test_pods_that_a_check_excludes_stay() -> None:
-    queue = make_queue(WANTS_NODES)
-    for name in "ab":
-        queue.add([queued(name)])
-        fail(queue, "Nodes")
-    move(queue, NODE_ADD, None, node("n"), lambda one: one.name != "a")
-    assert places(queue) == {"backoff": ["b"], "unschedulable": ["a"]}
-
-
 def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture) -> None:
     def hint(one: Pod, old: Any, new: Any) -> QueueingHint:
         raise KeyError("x")
@@ -71,20 +62,6 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a"]}
     assert "queueing hint of Bad: KeyError: 'x'" in caplog.text
-
-
-def test_a_pending_plugin_lets_a_pod_go_at_once_and_its_other_rejectors_let_it_back_off() -> None:
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD), on("Pod", ADD, saying(False))))
-    for name, pending in (("a", ["Waits"]), ("b", [])):
-        queue.add([queued(name)])
-        fail(queue, "Nodes", pending=pending)
-    move(queue, NODE_ADD)
-    assert places(queue) == {"active": ["a"], "backoff": ["b"]}
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD, saying(False))))
-    queue.add([queued("a")])
-    fail(queue, "Nodes", pending=["Waits"])
-    move(queue, NODE_ADD)
-    assert places(queue) == {"backoff": ["a"]}
 
 
 def test_who_waits_for_new_nodes_hears_of_taints() -> None:

@@ -111,41 +111,6 @@ def test_the_longest_backoff_of_a_group_grows_with_the_root_of_its_size(
     assert queue.backoff_until(info) == 7 + seconds
 
 
-@pytest.mark.parametrize(("gate", "until", "over"), [(True, 1.0, 2.0), (False, 1.25, 1.251)])
-def test_the_end_of_backoff(gate: bool, until: float, over: float) -> None:
-    """Cut to whole seconds where pods may be popped before; in the second of its end a pod backs off."""
-    clock = Clock(250)
-    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
-    queue.add([queued("a")])
-    info = fail(queue, "Nodes")
-    move(queue, NODE_ADD)
-    assert queue.backoff_until(info) == until
-    clock.milliseconds = round(over * 1000) - 1
-    queue.flush_backoff_completed()
-    assert places(queue) == {"backoff": ["a"]}
-    clock.milliseconds += 1
-    queue.flush_backoff_completed()
-    assert places(queue) == {"active": ["a"]}
-
-
-@pytest.mark.parametrize(("gate", "over"), [(True, 1.0), (False, 0.001)])
-def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
-    """At its end, or in the second in which it ends, a pod backs off still (isPodBackingOff)."""
-    clock = Clock(250)
-    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
-    queue.add([queued("a")])
-    info = fail(queue, "Nodes")
-    clock.milliseconds = round(queue.backoff_until(info) * 1000)
-    move(queue, NODE_ADD)
-    assert places(queue) == {"backoff": ["a"]}
-    queue.delete([info.pod])
-    queue.add([queued("b")])
-    later = fail(queue, "Nodes")
-    clock.milliseconds = round((queue.backoff_until(later) + over) * 1000)
-    move(queue, NODE_ADD)
-    assert places(queue) == {"active": ["b"]}
-
-
 # ---- timers ------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ from tests.framework.make import (
 from tests.make import pod
 
 from moorage.engine.framework import (
-    BindPlugin,
     Code,
     CycleState,
     PermitPlugin,
@@ -55,16 +54,6 @@ def reserving(log: list[str], name: str, answer: Any = None) -> Any:
     return make(ReservePlugin, name, reserve=noting(log, f"reserve {name}", answer), unreserve=unreserve)
 
 
-def test_reserve_stops_at_the_first_failure() -> None:
-    log: list[str] = []
-    one = framework(
-        reserving(log, "A"), reserving(log, "B", status(UNSCHEDULABLE, "no")), reserving(log, "C")
-    )
-    answer = one.run_reserve_plugins_reserve(CycleState(), POD, "a")
-    assert said(answer) == (UNSCHEDULABLE, "no", "B")
-    assert log == ["reserve A", "reserve B"]
-
-
 def test_a_state_says_whether_its_pod_was_reserved() -> None:
     answers = iter([None, status(ERROR, "no")])
     plugin = make(ReservePlugin, "A", reserve=lambda self, state, pod, node: next(answers))
@@ -91,10 +80,6 @@ def permit(*answers: Any) -> tuple[Status | None, dict[str, float]]:
     return framework(*plugins).run_permit_plugins(CycleState(), POD, "a")
 
 
-def test_success_needs_no_time() -> None:
-    assert permit(None, (None, 10), (status(Code.SUCCESS), 5), status(Code.SUCCESS)) == (None, {})
-
-
 def test_waiting_times_are_per_plugin_and_at_most_15_minutes() -> None:
     answer, timeouts = permit(
         (status(WAIT, "one"), 10), None, (status(WAIT, "two"), 3600), status(WAIT, "three")
@@ -103,37 +88,6 @@ def test_waiting_times_are_per_plugin_and_at_most_15_minutes() -> None:
     assert said(answer) == (WAIT, f"three, {WAITING}", "")  # the last one's
     answer, timeouts = permit((status(WAIT), 10), status(UNSCHEDULABLE, "no"))
     assert (said(answer), timeouts) == ((UNSCHEDULABLE, "no", "P1"), {})
-
-
-def test_whoever_does_not_wait_is_not_waited_for() -> None:
-    assert framework().wait_on_permit(POD) is None
-
-
-@pytest.mark.parametrize(
-    ("decide", "answer"),
-    [
-        (lambda waiting: waiting.allow("P"), None),
-        (lambda waiting: waiting.reject("P", "no"), (UNSCHEDULABLE, "no", "P")),
-        (
-            lambda waiting: waiting.preempt("D", "preempted"),
-            (ERROR, "waiting on permit for pod: preempted", "D"),
-        ),
-    ],
-)
-def test_the_end_of_waiting(decide: Any, answer: Any) -> None:
-    one = framework()
-    waiting = one.add_waiting_pod(POD, {"P": 10}, 0)
-    assert one.handle.get_waiting_pod("p") is waiting
-    decide(waiting)
-    assert said(one.wait_on_permit(POD)) == answer
-    assert one.handle.get_waiting_pod("p") is None
-
-
-def test_waiting_with_a_clock() -> None:
-    one = framework()
-    one.add_waiting_pod(POD, {"P": 10}, 0)
-    text = "rejected due to timeout after waiting 10s at plugin P"
-    assert said(one.wait_on_permit(POD, lambda: 10.0)) == (UNSCHEDULABLE, text, "P")
 
 
 def test_the_handle_rejects_waiting_pods() -> None:
@@ -200,22 +154,6 @@ def binding(log: list[str], *answers: Any, parallel: bool = False) -> Any:
     return framework(*plugins)
 
 
-def test_the_first_failure_ends_pre_bind() -> None:
-    log: list[str] = []
-    one, state = binding(log, None, status(UNSCHEDULABLE, "no"), None), CycleState()
-    one.run_pre_bind_pre_flights(state, POD, "a")
-    assert said(one.run_pre_bind_plugins(state, POD, "a")) == (UNSCHEDULABLE, "no", "P1")
-    assert log == ["P0", "P1"]
-
-
-def test_skipped_plugins_do_not_pre_bind() -> None:
-    log: list[str] = []
-    one, state = binding(log, None, None), CycleState()
-    state.skip_pre_bind_plugins = {"P0"}
-    assert one.run_pre_bind_plugins(state, POD, "a") is None
-    assert log == ["P1"]
-
-
 def test_what_has_not_begun_when_a_group_fails_does_not_begin() -> None:
     log: list[str] = []
     one, state = binding(log, status(ERROR, "no"), None, parallel=True), CycleState()
@@ -238,24 +176,6 @@ def test_with_several_workers_a_group_runs_at_the_same_time() -> None:
 
 
 # ---- Bind and PostBind -------------------------------------------------------------------------------------
-
-
-def bind(*answers: Any) -> tuple[Status | None, list[str]]:
-    log: list[str] = []
-    plugins = [
-        make(BindPlugin, f"P{at}", bind=noting(log, f"P{at}", answer)) for at, answer in enumerate(answers)
-    ]
-    return framework(*plugins).run_bind_plugins(CycleState(), POD, "a"), log
-
-
-def test_the_first_that_does_not_skip_binds() -> None:
-    assert bind(status(SKIPPED), None, None) == (None, ["P0", "P1"])
-
-
-def test_skip_where_nobody_binds() -> None:
-    assert said(bind()[0]) == (SKIPPED, "", "")
-    answer, log = bind(status(SKIPPED, "one"), status(SKIPPED, "two"))
-    assert (said(answer), log) == ((SKIPPED, "two", ""), ["P0", "P1"])
 
 
 def test_post_bind_is_for_all() -> None:

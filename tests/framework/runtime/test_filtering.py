@@ -19,7 +19,6 @@ from tests.framework.make import (
 from tests.make import node, pod
 
 from moorage.engine.framework import (
-    Code,
     CycleState,
     FilterPlugin,
     NominatingInfo,
@@ -51,16 +50,6 @@ def run(*plugins: Any) -> tuple[PreFilterRun, CycleState]:
 
 
 # ---- PreFilter ---------------------------------------------------------------------------------------------
-
-
-def test_merging_of_pre_filter_results() -> None:
-    everything, one, two = PreFilterResult(), names("a", "b"), names("b", "c")
-    assert everything.merge(everything) is None
-    assert everything.merge(None) is None
-    assert everything.merge(one) == one.merge(everything) == one.merge(None) == one
-    assert one.merge(two) == names("b")
-    assert everything.all_nodes()
-    assert not names().all_nodes()
 
 
 @pytest.mark.parametrize("names", ["a", 5, ["a"], {1}])
@@ -109,31 +98,12 @@ def test_after_code_2_the_others_run_and_the_last_one_stands() -> None:
     assert state.skip_filter_plugins == {"C"}
 
 
-def test_pre_filter_sees_all_nodes() -> None:
-    seen: list[str] = []
-    run(pre_filter("P", lambda self, state, pod, nodes: seen.extend(nodes.names)))
-    assert seen == ["a", "b"]
-
-
 # ---- Filter ------------------------------------------------------------------------------------------------
 
 
 def filtered(*plugins: Any, **settings: Any) -> Status | None:
     one = framework(*plugins, **settings)
     return one.run_filter_plugins(CycleState(), pod("p"), one.all_nodes().node_info(0))
-
-
-def test_the_first_rejection_ends_it() -> None:
-    answer = filtered(
-        filters("A", None),
-        filters("B", status(PENDING, "later")),
-        filters("C", AssertionError("not reached")),
-    )
-    assert said(answer) == (PENDING, "later", "B")
-
-
-def test_a_node_passes_where_nobody_rejects_it() -> None:
-    assert filtered(filters("A", None), filters("B", status(Code.SUCCESS))) is None
 
 
 def test_what_a_plugin_raised_is_the_cause() -> None:
@@ -144,13 +114,6 @@ def test_what_a_plugin_raised_is_the_cause() -> None:
     assert isinstance(err, PluginError)
     assert err.__cause__ is not None
     assert err.__cause__.__cause__ is boom
-
-
-def test_filters_that_pre_filter_skips_are_passed_over() -> None:
-    one = framework(filters("P", status(UNSCHEDULABLE)))
-    state = CycleState()
-    state.skip_filter_plugins = {"P"}
-    assert one.run_filter_plugins(state, pod("p"), one.all_nodes().node_info(0)) is None
 
 
 def test_the_vectorised_form_serves_single_nodes() -> None:
@@ -201,15 +164,6 @@ def test_extensions_are_told_of_pods() -> None:
     assert one.run_pre_filter_extension_remove_pod(state, pod("p"), pod("q"), info) is None
     assert kept.seen == [("add", "q", "a"), ("remove", "q", "a")]
     assert skipped.seen == []
-
-
-def test_an_extension_that_fails_is_an_error_even_if_it_rejects() -> None:
-    one = framework(extended("A", Extensions(status(UNSCHEDULABLE, "no"))))
-    state, info = CycleState(), one.all_nodes().node_info(0)
-    added = one.run_pre_filter_extension_add_pod(state, pod("p"), pod("q"), info)
-    removed = one.run_pre_filter_extension_remove_pod(state, pod("p"), pod("q"), info)
-    assert said(added) == (ERROR, 'running AddPod on PreFilter plugin "A": no', "")
-    assert said(removed) == (ERROR, 'running RemovePod on PreFilter plugin "A": no', "")
 
 
 class Crowd:
@@ -276,13 +230,6 @@ NODE, NOOP = NominatingInfo("n"), NominatingInfo(noop=True)
 UNREACHED = make(PostFilterPlugin, "Unreached", post_filter=AssertionError("not reached"))
 
 
-def test_the_first_success_ends_it() -> None:
-    assert post_filter(post("A", None, status(UNSCHEDULABLE)), post("B", NODE, None), UNREACHED) == (
-        NODE,
-        None,
-    )
-
-
 def test_code_3_ends_it() -> None:
     result, answer = post_filter(post("A", NODE, status(UNRESOLVABLE, "never")), UNREACHED)
     assert (result, said(answer)) == (NODE, (UNRESOLVABLE, "never", "A"))
@@ -303,13 +250,3 @@ def test_a_plugin_may_have_all_post_filters_skipped() -> None:
     state.skip_all_post_filter_plugins = True
     result, answer = framework(UNREACHED).run_post_filter_plugins(state, pod("p"), {})
     assert (result, said(answer)) == (None, (UNSCHEDULABLE, "All PostFilter plugins are skipped", ""))
-
-
-def test_post_filter_is_told_why_each_node_was_rejected() -> None:
-    seen: dict[str, Status] = {}
-    plugin = make(
-        PostFilterPlugin, "A", post_filter=lambda self, s, p, statuses: (None, seen.update(statuses))
-    )
-    given = {"a": status(UNSCHEDULABLE, "x")}
-    framework(plugin).run_post_filter_plugins(CycleState(), pod("p"), given)
-    assert seen == given

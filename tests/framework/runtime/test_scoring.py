@@ -1,4 +1,4 @@
-"""PreScore, Score and NormalizeScore: control flow and texts of kube-scheduler v1.36's runtime."""
+"""Score and NormalizeScore: control flow and texts of kube-scheduler v1.36's runtime."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, framework, make, status
+from tests.framework.make import ERROR, UNSCHEDULABLE, framework, make, status
 from tests.make import pod
 
-from moorage.engine.framework import CycleState, PreScorePlugin, ScorePlugin, Status
+from moorage.engine.framework import CycleState, ScorePlugin
 
 FAILED = 'running Score plugins: plugin "P" failed with: '
 NORMALIZE = 'running Normalize on Score plugins: plugin "P" failed with: '
@@ -19,10 +19,10 @@ RANGE = (
 )
 
 
-def scored(*plugins: Any, state: CycleState | None = None, **settings: Any) -> list[Any]:
+def scored(*plugins: Any, **settings: Any) -> list[Any]:
     """(node, scores by plugin, total) of each node."""
     one = framework(*plugins, **settings)
-    records, failed = one.run_score_plugins(state or CycleState(), pod("p"), one.all_nodes())
+    records, failed = one.run_score_plugins(CycleState(), pod("p"), one.all_nodes())
     assert failed is None
     return [(record.name, record.scores, record.total_score) for record in records]
 
@@ -36,19 +36,6 @@ def failure(**answers: Any) -> str:
     return failed.message()
 
 
-# ---- PreScore ----------------------------------------------------------------------------------------------
-
-
-def pre_scored(*answers: Any) -> tuple[Status | None, set[str]]:
-    plugins = [make(PreScorePlugin, f"P{at}", pre_score=answer) for at, answer in enumerate(answers)]
-    one, state = framework(*plugins), CycleState()
-    return one.run_pre_score_plugins(state, pod("p"), one.all_nodes()), state.skip_score_plugins
-
-
-def test_skip_passes_score_over() -> None:
-    assert pre_scored(status(SKIPPED), None, status(SKIPPED)) == (None, {"P0", "P2"})
-
-
 # ---- Score -------------------------------------------------------------------------------------------------
 
 
@@ -59,23 +46,6 @@ def test_records_are_weighted_and_summed() -> None:
         ("a", (("One", 30), ("Two", 1)), 31),
         ("b", (("One", 60), ("Two", 1)), 61),
     ]
-
-
-def test_plugins_that_pre_score_skips_are_left_out() -> None:
-    state = CycleState()
-    state.skip_score_plugins = {"P"}
-    plugin = make(ScorePlugin, "P", score=AssertionError("not asked"))
-    assert scored(plugin, state=state) == [("a", (), 0), ("b", (), 0)]
-
-
-def test_normalize_sees_all_scores() -> None:
-    def normalize(self: Any, state: Any, pod: Any, scores: Any) -> Any:
-        return scores * 100 // scores.max()
-
-    plugin = make(
-        ScorePlugin, "P", score=lambda s, st, p, i: {"a": 500, "b": 250}[i.name], normalize_score=normalize
-    )
-    assert [total for *_, total in scored(plugin)] == [100, 50]
 
 
 def test_normalizing_does_not_change_what_was_scored() -> None:

@@ -148,10 +148,14 @@ HEAD = "workload,container,cpu\n"
             f"{HEAD}job/batch,c,1\n",
             "job/batch: a Job that is not suspended keeps its template; name its",
         ),
-        ("r.csv", f"{HEAD}weeb,c,1\n", "no DaemonSet, Deployment, StatefulSet, CronJob or Job is na"),
+        (
+            "r.csv",
+            f"{HEAD}weeb,c,1\n",
+            "no DaemonSet, Deployment, StatefulSet, CronJob, Job or Roll",
+        ),
         ("r.csv", f"{HEAD}pod/p,c,1\n", "pod/p: a Pod keeps its requests; name a DaemonSet, Deployment, "),
         ("r.csv", f"{HEAD}rs/web,c,1\n", "rs/web: a ReplicaSet does not replace its pods; name a DaemonSet"),
-        ("r.csv", f"{HEAD}rollout/web,c,1\n", "rollout/web: a Rollout is not rolled out, as its strategy"),
+        ("r.csv", f"{HEAD}cloneset/web,c,1\n", "cloneset/web: a CloneSet is not rolled out, as its"),
         ("r.csv", f"{HEAD}node/a,c,1\n", "node/a: a Node has no containers; name a DaemonSet"),
         ("r.csv", f"namespace,{HEAD}a,deploy/b/web,c,1\n", "line 2: namespace: the workload has one already"),
         (

@@ -26,10 +26,13 @@ from moorage.kube.model.workload import (
     CronJob,
     DaemonSet,
     Deployment,
+    DeploymentConfig,
     Job,
+    LeaderWorkerSet,
     PodTemplateSpec,
     ReplicaSet,
     ReplicationController,
+    Rollout,
     StatefulSet,
     full_kind,
 )
@@ -257,11 +260,13 @@ def _kind(reference: str) -> type[Object] | None:
     return None
 
 
-_TAKEN = (*RESTARTABLE, CronJob, Job)
+_TAKEN = (*RESTARTABLE, CronJob, Job, Rollout)
 _KEEPS: dict[type[Object] | None, str] = {
     Pod: "keeps its requests",
     **dict.fromkeys((ReplicaSet, ReplicationController), "does not replace its pods"),
-    **dict.fromkeys((CloneSet, *PARENTS), "is not rolled out, as its strategy is not simulated"),
+    **dict.fromkeys(
+        (CloneSet, DeploymentConfig, LeaderWorkerSet), "is not rolled out, as its strategy is not simulated"
+    ),
 }
 """Why other kinds do not take requests."""
 

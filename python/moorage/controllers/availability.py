@@ -154,7 +154,7 @@ class AvailablePods:
 
 
 class Rollout(Struct, Tabular, frozen=True):
-    """The rollout of a Deployment, StatefulSet or DaemonSet that is not complete.
+    """The rollout of a Deployment, StatefulSet, DaemonSet or Rollout that is not complete.
 
     Attributes
     ----------
@@ -166,6 +166,8 @@ class Rollout(Struct, Tabular, frozen=True):
         The number of pods with its template, and of all pods that are available.
     without_node : tuple of str
         The pods with its template that have no node, each ``namespace/name``.
+    step : str
+        Of its strategy, for a Rollout of Argo.
     """
 
     workload: str
@@ -173,6 +175,7 @@ class Rollout(Struct, Tabular, frozen=True):
     updated: int
     available: int
     without_node: tuple[str, ...]
+    step: str = ""
 
     __repr__ = Tabular.__repr__
 
@@ -183,7 +186,8 @@ class Rollout(Struct, Tabular, frozen=True):
     def numbers(self) -> str:
         """Return the numbers of pods."""
         updated = f"{self.updated} of {self.replicas} pods updated, {len(self.without_node)} of these"
-        return f"{updated} without a node; {self.available} available, old and new"
+        at = f", before {self.step}" if self.step else ""
+        return f"{updated} without a node; {self.available} available, old and new{at}"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each pod without a node.

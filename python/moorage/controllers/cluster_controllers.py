@@ -12,6 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from moorage._core.base.indexed_objects import new_states, of_dependents
@@ -38,12 +39,14 @@ from moorage.kube.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.kube.model.workload import Rollout as ArgoRollout
 from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.deployment_rollout import (
     Parent,
     changed_template,
     is_child,
     next_children,
+    step_of,
 )
 from moorage.kube.workloads.disruption import SCALABLE
 from moorage.kube.workloads.job_state import why_no_more
@@ -70,7 +73,7 @@ from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 from moorage.store.protocol import overwrite
 
-from .availability import AWAITING, Availability, AwaitedPod, Rollout, awaited_pods, refused_pods
+from .availability import AWAITING, Availability, AwaitedPod, Rollout, awaited_pods, refused_pods, rollout_of
 from .claims_in_use import AttachDetachController, ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
@@ -583,10 +586,17 @@ class ClusterControllers(SavedFields):
         """Create and scale what the controller of another project makes."""
         if obj.metadata.deletion_timestamp is not None:
             return
-        copies = (self._copies[kind] for kind in _REPLICATED)
-        steps = next_children(
-            obj, [child for copy in copies for child in copy.values() if is_child(obj, child)]
-        )
+        children, is_available = self._children(obj), self.availability.of(0)
+        if isinstance(obj, ArgoRollout):
+            is_available = self.availability.of(obj.spec.min_ready_seconds)
+
+        def available(child: Object) -> int:
+            return sum(map(is_available, self.control.owned(child)))
+
+        steps = next_children(obj, children, available)
+        if isinstance(obj, ArgoRollout):
+            is_complete = not steps and step_of(obj, children, available) is None
+            self.availability.wait(obj, is_complete, is_available.due)
         if steps is None:
             raise RefusedError(changed_template(obj))
         for step in steps:
@@ -594,6 +604,20 @@ class ClusterControllers(SavedFields):
                 overwrite(self._client, step)
             else:
                 self._client.create(step)
+
+    def _children(self, obj: Parent) -> list[Object]:
+        copies = (self._copies[kind] for kind in _REPLICATED)
+        return [child for copy in copies for child in copy.values() if is_child(obj, child)]
+
+    def _rollout(self, obj: ArgoRollout) -> Rollout | None:
+        """Return how far a Rollout is taken; None if it is complete."""
+        children = self._children(obj)
+        healthy = {each.name: sum(map(is_healthy, self.control.owned(each))) for each in children}
+        if (at := step_of(obj, children, lambda each: healthy[each.name])) is None:
+            return None
+        (step, new), available = at, sum(healthy.values())
+        updated = filter(is_active, self.control.owned(new))
+        return structs.replace(rollout_of(obj, obj.spec.replicas or 0, updated, available), step=step)
 
     def _related(self, obj: Object) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""
@@ -642,6 +666,7 @@ class ClusterControllers(SavedFields):
             "Deployment": self.deployments.rollout,
             "StatefulSet": self.stateful_sets.rollout,
             "DaemonSet": self.daemon_sets.rollout,
+            "Rollout": self._rollout,
         }
         under_way = [rollout(obj) for kind, rollout in rollouts.items() for obj in self._sorted(kind, among)]
         return [rollout for rollout in under_way if rollout is not None]

@@ -72,7 +72,7 @@ def test_what_a_dump_has_is_not_made_again(workload: Any, tmp_path: Path) -> Non
     assert len(again.run().placements) == 3
 
 
-@parents
+@pytest.mark.parametrize("workload", [config, clone_set], ids=lambda one: one(1).kind)
 def test_a_changed_template_is_told(workload: Any) -> None:
     one = scheduler(*NODES, workload(2))
     one.change.apply(workload(2, "1200m"))

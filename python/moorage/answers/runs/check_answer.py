@@ -323,9 +323,10 @@ def _changes_that_fail(verdict: Verdict) -> Iterator[str]:
     if held := [each for each in verdict.findings if each.group.status == NOT_ROLLED_OUT and each.counts]:
         workloads = [each.group.workload for each in held]
         named = first_of([f"{each.namespace}/{each.text}" for each in workloads], EXAMPLES)
-        singular = "changed template is not rolled out, as its strategy is not simulated"
-        plural = "changed templates are not rolled out, as their strategies are not simulated"
-        yield f"FAIL: {number_of(len(held), singular, plural)}: {named}{held[0].hint}"
+        templates = number_of(
+            len(held), "changed template is not rolled out", "changed templates are not rolled out"
+        )
+        yield f"FAIL: {templates}: {named}{held[0].hint}"
 
 
 def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
@@ -464,7 +465,7 @@ def _change_line(removal: Removed, names_all: bool) -> str:
         what = "a rollout places and removes no pod"
     shown = f" ({', '.join(names)})" if names and names_all else ""
     left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
-    left += f"; {removal.strategy} lets it stop all pods at once" if removal.strategy else ""
+    left += f"; {removal.strategy}" if removal.strategy else ""
     return f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
 
 

@@ -21,9 +21,11 @@ from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Deployment, Node, Pod, group_of
+from moorage.kube.model.workload import Rollout as ArgoRollout
 from moorage.kube.model.workload import full_kind
 from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
+from moorage.kube.workloads.rollout_steps import steps_text
 from moorage.lazy import NamedTuple
 from moorage.store import find_object
 
@@ -348,7 +350,7 @@ class Removed(NamedTuple):
     unfinished : Rollout or None
         How far the rollout has come, if it is not complete.
     strategy : str
-        By which strategy the rollout may leave none of the pods running; "" if it may not.
+        See `_strategy`.
     """
 
     workload: Workload
@@ -393,17 +395,24 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
         is_rollout = unfinished is not None or not versions[workload] <= set(map(_version, pods))
-        deployment = None
-        if is_rollout and workload.kind == Deployment.__name__:
-            deployment = find_object(scheduler.client, Deployment, workload.name, workload.namespace)
-        strategy = "" if deployment is None else stops_all(deployment)
+        strategy = _strategy(scheduler, workload) if is_rollout else ""
         removed.append(Removed(workload, pods, placed[workload], is_rollout, unfinished, strategy))
     for name, rollout in rolling.items():
         kind, _, key = name.partition(" ")
         namespace, _, name = key.partition("/")
         workload = Workload(namespace, kind, name)
-        removed.append(Removed(workload, [], placed[workload], True, rollout))
+        strategy = _strategy(scheduler, workload)
+        removed.append(Removed(workload, [], placed[workload], True, rollout, strategy))
     return removed
+
+
+def _strategy(scheduler: Scheduler, workload: Workload) -> str:
+    """Return what is to say of the strategy of a rollout: that it may stop all pods, or its steps."""
+    kind = {each.__name__: each for each in (Deployment, ArgoRollout)}.get(workload.kind)
+    obj = kind and find_object(scheduler.client, kind, workload.name, workload.namespace)
+    if isinstance(obj, Deployment):
+        return f"{field} lets it stop all pods at once" if (field := stops_all(obj)) else ""
+    return steps_text(obj)
 
 
 def _version(pod: Pod) -> tuple[str, str]:
@@ -435,6 +444,8 @@ def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -
     """
     if any(removal.is_rollout and removal.placed and removal.pods for removal in removed):
         yield "new versions become ready"
+    if any(removal.is_rollout and removal.workload.kind == ArgoRollout.__name__ for removal in removed):
+        yield "pauses and analyses of Rollouts end well"
     if changes > 1 and any(outcome.status not in (PLACED, REPLACED) for outcome in simulation.outcomes):
         yield "the changes come at one moment"
     if (queues := simulation.scheduler.ask.queues()) is not None:

@@ -525,7 +525,7 @@ def _owner_of(obj: Object) -> Iterator[tuple[str, str]]:
 
 def _turn(kind: str, key: str) -> tuple[int, str]:
     """Return what workloads are sorted by."""
-    return ("Deployment", "StatefulSet", "DaemonSet", "Job").index(kind), key
+    return ("Deployment", "StatefulSet", "DaemonSet", "Rollout", "Job").index(kind), key
 
 
 def waiting_pods(cluster: Cluster, pods: Mapping[str, Pod]) -> set[str]:

@@ -425,6 +425,13 @@ class RolloutSpec(ReplicaSetSpec, frozen=True):
 
     workload_ref: dict[str, Any] | None = None
     strategy: dict[str, Any] | None = None
+    paused: bool = False
+
+
+class RolloutStatus(Struct, frozen=True):
+    """Status of a Rollout: the label of the ReplicaSet with its template."""
+
+    current_pod_hash: str = ""
 
 
 class Rollout(Object, frozen=True):
@@ -433,6 +440,7 @@ class Rollout(Object, frozen=True):
     kind: str = "Rollout"
     api_version: str = "argoproj.io/v1alpha1"
     spec: RolloutSpec = RolloutSpec()
+    status: RolloutStatus = RolloutStatus()
 
 
 class DeploymentConfigSpec(Struct, frozen=True):

@@ -6,7 +6,7 @@ wherever a cluster was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ from ..model.workload import (
     StatefulSetSpec,
 )
 from .ownership import HASH_LABEL, controller_reference, refers_to, template_hash
-from .rollout_steps import steps_text
+from .rollout_steps import next_sizes, steps_text
 
 REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -326,11 +326,13 @@ def by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
 #
 # What controllers of other projects make of their workloads.
 #
-# The ReplicaSets, ReplicationControllers and StatefulSets make the pods. A change of a template is not rolled
-# out: the strategies of these kinds are their own.
+# The ReplicaSets, ReplicationControllers and StatefulSets make the pods. A change of a template is rolled out
+# by Rollouts alone; the strategies of the others are their own.
 
 Parent = Rollout | DeploymentConfig | LeaderWorkerSet
 _HASH = "rollouts-pod-template-hash"
+_TAKEN = "rollouts.moorage.dev/is-taken"
+"""An annotation of ReplicaSets that are made here: a Rollout that waits at a step in a dump stays there."""
 _CONFIG, _DEPLOYMENT = "deploymentconfig", "deployment"
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _NAME, _GROUP, WORKER = f"{_LWS}name", f"{_LWS}group-index", f"{_LWS}worker-index"
@@ -358,8 +360,9 @@ def is_simulated(obj: Object) -> bool:
 
 def changed_template(obj: Object) -> str:
     """Return the text that a changed template is not rolled out, with the pods that its steps would have."""
-    text = f"the changed template of {obj.kind} {obj.name} is not rolled out: its strategy is not simulated"
-    return "; ".join(filter(None, (text, steps_text(obj))))
+    why = "it is paused" if isinstance(obj, Rollout) and obj.spec.paused else "its strategy is not simulated"
+    text = f"the changed template of {obj.kind} {obj.name} is not rolled out: {why}"
+    return f"{text}; it would have {steps}" if (steps := steps_text(obj)) else text
 
 
 def is_child(obj: Parent, child: Object) -> bool:
@@ -375,7 +378,9 @@ def is_child(obj: Parent, child: Object) -> bool:
     return child.namespace == obj.namespace and refers_to(child.metadata.controller(), obj)
 
 
-def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
+def next_children(
+    obj: Parent, owned: Sequence[Object], available: Callable[[Object], int] = lambda _: 0
+) -> list[Object] | None:
     """Return what the controller of a workload creates or scales next.
 
     Parameters
@@ -384,11 +389,13 @@ def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
         With defaults.
     owned : sequence of Object
         Those of `is_child`.
+    available : callable
+        Returns how many pods of one of them are available.
 
     Returns
     -------
     list of Object or None
-        New ones have no UID. None if the template has changed.
+        New ones have no UID. None if the template has changed, and its rollout is not simulated.
     """
     if isinstance(obj, LeaderWorkerSet):
         return _groups(obj, owned)
@@ -400,11 +407,60 @@ def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
             return [_replica_set(obj, _HASH, template_hash(template), template, replicas)]
         return [_replication_controller(obj, replicas)]
     same = [child for child in sets if _has_template(child.spec.template, template)]
+    if isinstance(obj, Rollout) and (not same or _taken(obj, same)):
+        return _rolled(obj, sets, same, available)
     if not same:
         return None
     missing = replicas - sum(child.spec.replicas or 0 for child in sets)
     latest = max(same, key=lambda child: (child.metadata.creation_timestamp or "", child.name))
     return _resized(latest, max(0, (latest.spec.replicas or 0) + missing))
+
+
+def _rolled(
+    obj: Rollout, sets: Sequence[Any], same: Sequence[Any], available: Callable[[Object], int]
+) -> list[Object] | None:
+    """Take a Rollout to its next step, the oldest of its old pods first."""
+    template, annotations = obj.spec.template, {_TAKEN: "true"}
+    new: Any = next(iter(_taken(obj, same)), None)
+    if new is None:
+        new = _replica_set(obj, _HASH, template_hash(template), template, 0)
+        new = replace(new, metadata=replace(new.metadata, annotations=annotations))
+    old = sorted((each for each in sets if each is not new), key=by_age)
+    sizes = (new.spec.replicas or 0, sum(each.spec.replicas or 0 for each in old))
+    following = None if obj.spec.paused else next_sizes(obj, *sizes, available(new))
+    if following is None:
+        return [] if same else None
+    steps, surplus = _resized(new, following.new), sizes[1] - following.old
+    for each in old:
+        fewer = min(surplus, each.spec.replicas or 0)
+        surplus -= fewer
+        steps += _resized(each, (each.spec.replicas or 0) - fewer)
+    return steps
+
+
+def _taken(obj: Rollout, sets: Sequence[Any]) -> list[Any]:
+    """Return the ReplicaSets to which a Rollout is taken: those that are made here, and others than that to
+    which it was when the cluster was read."""
+    before = obj.status.current_pod_hash
+    return [
+        each
+        for each in sets
+        if _TAKEN in each.metadata.annotations
+        or (before and each.metadata.labels.get(_HASH, before) != before)
+    ]
+
+
+def step_of(
+    obj: Rollout, owned: Sequence[Any], available: Callable[[Object], int]
+) -> tuple[str, ReplicaSet] | None:
+    """Return the step that a Rollout is taken to, and its new ReplicaSet; None if it is at the end, or was
+    under way when the cluster was read."""
+    for new in _taken(obj, owned):
+        if _has_template(new.spec.template, obj.spec.template):
+            old = sum(each.spec.replicas or 0 for each in owned if each is not new)
+            following = next_sizes(obj, new.spec.replicas or 0, old, available(new))
+            return None if following is None else (following.step, new)
+    return None
 
 
 def _resized(child: Any, replicas: int) -> list[Object]:

@@ -1,7 +1,8 @@
 """How many new and old pods a Rollout or a CloneSet has at each step of its strategy (argo-rollouts v1.8,
 utils/replicaset/canary.go; kruise v1.8, pkg/controller/cloneset/sync/cloneset_sync_utils.go).
 
-The steps are told, and not taken: what ends a pause, an analysis or a promotion is outside of a cluster.
+What ends a pause, an analysis or a promotion is outside of a cluster: a Rollout is taken through its steps as
+if each ended well. The steps of a CloneSet are told, and not taken.
 """
 
 from __future__ import annotations
@@ -30,22 +31,71 @@ class RolloutStep(NamedTuple):
     old: int
 
 
+class NextSizes(NamedTuple):
+    """How many new and old pods a Rollout is scaled to next, on the way to a step."""
+
+    step: str
+    new: int
+    old: int
+
+
 def steps_text(obj: object) -> str:
-    """Return what the steps of a workload come to, and how many pods it has at most; "" of other kinds."""
-    if not isinstance(obj, Rollout | CloneSet):
+    """Return what the steps of a workload come to, and how many pods it has at most; "" of other kinds, and
+    of a strategy that its operator refuses."""
+    if not isinstance(obj, Rollout | CloneSet) or not (steps := steps_of(obj)):
         return ""
-    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
-    strategy: Mapping[str, Any] = (
-        obj.spec.strategy if isinstance(obj, Rollout) else {"cloneSet": obj.spec.update_strategy or {}}
-    ) or {}
-    try:
-        steps = [*_steps(strategy, replicas)]
-        most = _most(strategy, replicas, steps)
-    except (ArithmeticError, AttributeError, TypeError, ValueError):  # which its operator refuses
-        return ""
+    most = _most(_strategy(obj), _replicas(obj), steps)
     named = [f"{step.new} new and {step.old} old pods at {step.name}" for step in steps[:SHOWN]]
     named += [f"{len(steps) - SHOWN} more steps"] * (len(steps) > SHOWN)
-    return f"it would have {', '.join(named)}; at most {number_of(most, 'pod', 'pods')} at once"
+    return f"{', '.join(named)}; at most {number_of(most, 'pod', 'pods')} at once"
+
+
+def steps_of(obj: Rollout | CloneSet) -> list[RolloutStep]:
+    """Return the steps of a workload; none of a strategy that its operator refuses."""
+    try:
+        steps = [*_steps(_strategy(obj), _replicas(obj))]
+        _most(_strategy(obj), _replicas(obj), steps)
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        return []
+    return steps
+
+
+def next_sizes(obj: Rollout, new: int, old: int, available: int) -> NextSizes | None:
+    """Return how a Rollout scales its ReplicaSets next; None at the end of its steps.
+
+    A basic canary has no more pods than `replicas` and `maxSurge`, and no fewer that are available than
+    `replicas` less `maxUnavailable`, where old pods count as available. Where a router or another Service
+    splits the traffic, new pods come beside the old ones, which go when all new ones are available.
+
+    Parameters
+    ----------
+    new, old : int
+        The sizes now.
+    available : int
+        How many of the new pods are available.
+    """
+    steps = steps_of(obj)
+    step = next((each for each in steps if min(new, available) < each.new or old > each.old), None)
+    if step is None:
+        return None
+    replicas, canary = _replicas(obj), _strategy(obj).get("canary") or {}
+    if "blueGreen" in _strategy(obj) or canary.get("trafficRouting") is not None:
+        return NextSizes(step.name, max(new, step.new), step.old if available >= step.new else old)
+    surge, value = _surge(canary, replicas), canary.get("maxUnavailable", "25%")
+    lost = value if isinstance(value, int) else percent(value) * replicas // 100
+    surplus = available + old - replicas + min(lost or (0 if surge else 1), replicas)
+    grown = min(step.new, new + max(0, replicas + surge - new - old))
+    return NextSizes(step.name, max(new, grown), min(old, max(step.old, old - max(0, surplus))))
+
+
+def _replicas(obj: Rollout | CloneSet) -> int:
+    return 1 if obj.spec.replicas is None else obj.spec.replicas
+
+
+def _strategy(obj: Rollout | CloneSet) -> Mapping[str, Any]:
+    return (
+        obj.spec.strategy if isinstance(obj, Rollout) else {"cloneSet": obj.spec.update_strategy or {}}
+    ) or {}
 
 
 def _steps(strategy: Mapping[str, Any], replicas: int) -> Iterator[RolloutStep]:
@@ -58,6 +108,7 @@ def _steps(strategy: Mapping[str, Any], replicas: int) -> Iterator[RolloutStep]:
     elif (blue_green := strategy.get("blueGreen")) is not None:
         yield RolloutStep("the preview", blue_green.get("previewReplicaCount") or replicas, replicas)
         yield RolloutStep("the promotion", replicas, replicas)
+        yield RolloutStep("the end", replicas, 0)
     else:
         yield from _canary_steps(strategy.get("canary") or {}, replicas)
 

@@ -45,11 +45,6 @@ from moorage.answers.explain.targets import merge_alike as merge_alike
 # A reduced series, compared with the whole one.
 from moorage.answers.figures import m4 as m4
 
-# Squares, tables and means as values, before they are a picture.
-from moorage.answers.nodes.node_use import NodeUse as NodeUse
-from moorage.answers.nodes.node_use import heat_map as heat_map
-from moorage.answers.nodes.node_use import node_grid as node_grid
-
 # What Kueue's queues tell, beside the vectors of what they decide.
 from moorage.answers.queues.decided_workloads import new_preemptions as new_preemptions
 from moorage.answers.queues.queue_changes import helpful_changes as helpful_changes

@@ -3,7 +3,6 @@
 # Rounds and calls are counted.
 from moorage.controllers import disruption_controller as disruption_controller
 from moorage.controllers import persistent_volume as persistent_volume
-from moorage.controllers.api_server import ApiServer as ApiServer
 
 # The controller of DaemonSets, in whose place its slow twin is put.
 from moorage.controllers.daemon_set_controller import DaemonSetController as DaemonSetController

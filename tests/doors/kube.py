@@ -19,9 +19,6 @@ from moorage.kube.admission.manifest_validation import newly_refused as newly_re
 from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
 from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts
-from moorage.kube.admission.policy.bound_policies import Parameters as Parameters
-from moorage.kube.admission.policy.policy_matching import PolicyRequest as PolicyRequest
-from moorage.kube.admission.policy.validating_policies import ValidatingPolicies as ValidatingPolicies
 from moorage.kube.admission.request import AdmissionRequest as AdmissionRequest
 from moorage.kube.admission.request import without_admission as without_admission
 

@@ -38,19 +38,10 @@ from moorage.sim.replay_report import verification_page as verification_page
 from moorage.sim.sweep import make_executor as make_executor
 
 # Cells of a sweep, which have to be as its file says.
-from moorage.sim.sweep_file import Cell as Cell
-from moorage.sim.sweep_file import ReplayOptions as ReplayOptions
-from moorage.sim.sweep_file import TimelineSource as TimelineSource
 from moorage.sim.sweep_file import cells_of as cells_of
 from moorage.sim.sweep_file import decode_sweep as decode_sweep
 from moorage.sim.sweep_report import sweep_figure as sweep_figure
 from moorage.sim.sweep_report import sweep_page as sweep_page
 
-# What readers compare, of made results.
-from moorage.sim.sweep_result import drawn_measures as drawn_measures
-from moorage.sim.sweep_result import series_of as series_of
-from moorage.sim.sweep_result import side_by_side as side_by_side
-
 # Intervals and executors, one by one.
 from moorage.sim.sweep_result import spread as spread
-from moorage.sim.sweep_result import with_error as with_error

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import xml.etree.ElementTree as ET
 
-import numpy as np
 import pytest
 
-from moorage.answers import node_figure
+import moorage as mo
+from moorage.answers import current_use, node_figure
 from moorage.cli import main
 from moorage.errors import MoorageError
 from tests.conftest import NIGHTLY
-from tests.doors.answers import NodeUse, node_grid
+from tests.make import node, pod
 
 from .pages import COMMANDS
 
@@ -44,16 +44,13 @@ def test_an_svg_has_texts_and_the_same_bytes(name: str, capfdbinary: pytest.Capt
 
 
 def test_a_resource_of_which_nothing_is_requested_has_no_bar() -> None:
-    amounts = {"cpu": np.array([1.0, 2.0]), "memory": np.zeros(2)}
-    room = {name: np.full(2, 4.0) for name in amounts}
-    use = NodeUse(["a", "b"], {"zone": ["x", "y"]}, {"zone": "zone"}, amounts, room)
-    assert {text.get_text() for text in node_figure(use).legends[0].get_texts()} == {"cpu"}
-    grid = node_grid(use)
-    assert grid is not None
-    assert grid.headings == ["node", "zone", "cpu"]
+    pods = [pod(f"p-{name}", name, {"cpu": 1}) for name in "ab"]
+    use = current_use(mo.Scheduler(mo.Cluster(nodes=[node("a", "x"), node("b", "y")], pods=pods)))
+    drawn = {text.get_text() for text in node_figure(use).legends[0].get_texts()}
+    assert ("cpu" in drawn, "memory" in drawn) == (True, False)
 
 
 def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MoorageError, match=r"matplotlib is missing \(extra report\): pip install matplotlib"):
-        node_figure(NodeUse([], {}, {}, {}, {}))
+        node_figure(current_use(mo.Scheduler(mo.Cluster())))

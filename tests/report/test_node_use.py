@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import moorage as mo
-from moorage.answers import current_use
-from tests.doors.answers import NodeUse, heat_map, node_grid
+from moorage.answers import current_use, simulation_page
+from tests.house.source import ROOT
+from tests.report.pages import Read
 
 SQUARES = 10_000  # of a heat map at most
 
 
-def some(nodes: int) -> NodeUse:
+NONE = current_use(mo.Scheduler(mo.Cluster()))
+
+
+def some(nodes: int) -> Any:
     names = [f"n{at}" for at in range(nodes)]
     zones, pools = ["ab"[at % 2] for at in range(nodes)], ["xyz"[at % 3] for at in range(nodes)]
     there = np.full(nodes, 10)
     there[0] = 0
-    labels = {"zone": "z", "pool": "p"}
-    return NodeUse(
-        names, {"zone": zones, "pool": pools}, labels, {"cpu": np.arange(nodes) % 11}, {"cpu": there}
+    return replace(
+        NONE,
+        names=names,
+        groupings={"zone": zones, "pool": pools},
+        labels={"zone": "z", "pool": "p"},
+        requested={"cpu": np.arange(nodes) % 11},
+        allocatable={"cpu": there},
     )
 
 
-def test_a_square_is_a_node() -> None:
-    found = heat_map(some(5))
-    assert found is not None
-    assert found.data["names"] == ["n0", "n1", "n2", "n3", "n4"]
-    assert found.data["resources"] == [{"name": "cpu", "percent": [None, 10.0, 20.0, 30.0, 40.0]}]
-    assert found.data["groups"]["zone"] == {"names": ["a", "b"], "of": [0, 1, 0, 1, 0]}
-    assert "counts" not in found.data
+@pytest.fixture(scope="module")
+def document() -> Any:
+    return mo.simulate(ROOT / "examples").document()
 
 
-def test_neighbours_share_a_square_where_there_are_many() -> None:
+def heat_map(use: Any, document: Any) -> Any:
+    """What the map of a page shows; None without one."""
+    found = Read(simulation_page(document, use, None, ["nodes"]).html())
+    maps = [block for block in found.data.values() if isinstance(block, dict) and "names" in block]
+    return maps[0] if maps else None
+
+
+def test_a_square_is_a_node(document: Any) -> None:
+    found = heat_map(some(5), document)
+    assert found["names"] == ["n0", "n1", "n2", "n3", "n4"]
+    assert found["resources"] == [{"name": "cpu", "percent": [None, 10.0, 20.0, 30.0, 40.0]}]
+    assert found["groups"]["zone"] == {"names": ["a", "b"], "of": [0, 1, 0, 1, 0]}
+    assert "counts" not in found
+
+
+def test_neighbours_share_a_square_where_there_are_many(document: Any) -> None:
     number = 2 * SQUARES - 1
     use = some(number)
-    found = heat_map(use)
-    assert found is not None
-    assert len(found.data["names"]) <= SQUARES + 6  # a rest for each zone and pool
-    assert sum(found.data["counts"]) == number
+    found = heat_map(use, document)
+    assert len(found["names"]) <= SQUARES + 6  # a rest for each zone and pool
+    assert sum(found["counts"]) == number
     groups = [list(zip(use.groupings["zone"], use.groupings["pool"], strict=True))]
     requested, there = use.requested["cpu"], use.allocatable["cpu"]
-    of = zip(found.data["groups"]["zone"]["of"], found.data["groups"]["pool"]["of"], strict=True)
+    of = zip(found["groups"]["zone"]["of"], found["groups"]["pool"]["of"], strict=True)
     totals: dict[tuple[str, str], list[float]] = {}
     for (zone, pool), count, percent in zip(
-        of, found.data["counts"], found.data["resources"][0]["percent"], strict=True
+        of, found["counts"], found["resources"][0]["percent"], strict=True
     ):
         totals.setdefault(("ab"[zone], "xyz"[pool]), []).append(percent * count)
     for key, parts in totals.items():
@@ -55,9 +76,8 @@ def test_neighbours_share_a_square_where_there_are_many() -> None:
             )
 
 
-def test_without_nodes_there_is_nothing() -> None:
-    use = current_use(mo.Scheduler(mo.Cluster()))
-    assert (heat_map(use), node_grid(use)) == (None, None)
+def test_without_nodes_there_is_nothing(document: Any) -> None:
+    assert heat_map(NONE, document) is None
 
 
 def test_the_first_label_of_pools_is_taken() -> None:

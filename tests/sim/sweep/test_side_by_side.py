@@ -1,4 +1,4 @@
-"""What readers compare: rounding, series, and which measures differ."""
+"""What readers compare on the page of a sweep: rounding, series, and which measures differ."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ from typing import Any
 
 import pytest
 
-import moorage as mo
-from moorage.sim.sweep import SweepResult
-from tests.doors.sim import (
-    Cell,
-    ReplayOptions,
-    TimelineSource,
-    drawn_measures,
-    series_of,
-    side_by_side,
-    with_error,
-)
+from tests.doors.sim import sweep_page
+from tests.report.pages import Read
 
 MEAN = {"configuration": "a", "timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0}
 
 
 def mean(**fields: Any) -> dict[str, Any]:
     return MEAN | {"measure": "m", "mean": 2.0, "margin": 0.5} | fields
+
+
+def page(means: list[dict[str, Any]]) -> Read:
+    return Read(sweep_page({"means": means, "runs": []}, ["3 replays"]).html())
+
+
+def beside(means: list[dict[str, Any]]) -> list[list[str]]:
+    """The table of means side by side."""
+    return page(means).tables["Means side by side"]
+
+
+def drawn(means: list[dict[str, Any]]) -> tuple[list[tuple[str, float | None]], bool]:
+    """The measures that are drawn, and at which numbers; whether any differs between the configurations."""
+    found = page(means)
+    (rows,) = (block for block in found.data.values() if isinstance(block, list))
+    measures = dict.fromkeys((row["measure"], row.get("at")) for row in rows)
+    return [*measures], "No measure differs between the configurations." not in found.text
 
 
 @pytest.mark.parametrize(
@@ -37,54 +45,51 @@ def mean(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_mean_is_rounded_to_its_error(value: float, margin: float | None, text: str) -> None:
-    assert with_error({"mean": value} | ({} if margin is None else {"margin": margin})) == text
+    one = {key: item for key, item in mean(mean=value, margin=margin).items() if item is not None}
+    assert beside([one, mean(configuration="b")])[1] == ["m", text, "2.0 ± 0.5"]
 
 
 def test_series_are_names_with_numbers() -> None:
     names = ["pending_p50", "x_at_10", "other_1", "x_at_9", "x_at_100", "other_2", "placed"]
-    assert series_of(names) == {"x": {9.0: "x_at_9", 10.0: "x_at_10", 100.0: "x_at_100"}}
-
-
-def result(*measures: dict[str, float]) -> SweepResult:
-    cell = Cell(("a", "t", "none"), 0, TimelineSource([]), {}, [], (), ReplayOptions())
-    return SweepResult([cell] * len(measures), measures)
-
-
-def test_the_measures_of_a_series_are_in_order_and_have_one_name() -> None:
-    found = result({"x_at_1": 1.0, "x_at_30": 1.0, "n": 1.0}, {"x_at_2": 1.0})
-    assert found.measures == ["x_at_1", "x_at_2", "x_at_30", "n"]
-    assert found.of_measures(["n", "x"]).measures == ["n", "x_at_1", "x_at_2", "x_at_30"]
-    with pytest.raises(mo.InputError, match='no replay has the measure "y"'):
-        found.of_measures(["y"])
+    means = [mean(measure=name, configuration=one, mean=ord(one)) for name in names for one in "ab"]
+    assert drawn(means) == (
+        [
+            ("pending_p50", None),
+            ("x", 10.0),
+            ("other_1", None),
+            *(("x", 9.0), ("x", 100.0), ("other_2", None), ("placed", None)),
+        ],
+        True,
+    )
 
 
 def test_measures_that_differ_only_between_timelines_are_not_what_is_compared() -> None:
     means = [
         mean(configuration=name, timeline=place, mean=len(place)) for name in "ab" for place in ("t", "uu")
     ]
-    assert drawn_measures(means) == (["m"], False)
-    assert drawn_measures(means[:2]) == (["m"], True)
+    assert drawn(means) == ([("m", None)], False)
     same = [mean(measure="same", configuration=name, least=2.0, greatest=2.0) for name in "ab"]
-    assert drawn_measures([*same, *means]) == (["m"], False)
-    assert drawn_measures(same) == (["same"], False)
-    assert drawn_measures([*means, mean(measure="n"), mean(measure="n", configuration="b", mean=9.0)])[0] == [
-        "n"
-    ]
+    assert drawn([*same, *means]) == ([("m", None)], False)
+    assert drawn(same) == ([("same", None)], False)
+    assert drawn([*means, mean(measure="n"), mean(measure="n", configuration="b", mean=9.0)]) == (
+        [("n", None)],
+        True,
+    )
 
 
 def test_a_row_names_its_timeline_where_there_are_several() -> None:
     means = [mean(timeline="t"), mean(timeline="u"), mean(timeline="u", configuration="b", margin=0.0)]
-    assert side_by_side(means) == (
-        ["measure", "timeline"],
-        ["a", "b"],
-        [["m", "t", "2.0 ± 0.5", ""], ["m", "u", "2.0 ± 0.5", "2"]],
-    )
+    assert beside(means) == [
+        ["measure", "timeline", "a", "b"],
+        ["m", "t", "2.0 ± 0.5", ""],
+        ["m", "u", "2.0 ± 0.5", "2"],
+    ]
 
 
 def test_changes_have_the_columns_where_there_is_one_configuration() -> None:
     means = [mean(change="none"), mean(change="small", mean=3.0), mean(change="small", timeline="u")]
-    assert side_by_side(means) == (
-        ["measure", "timeline"],
-        ["none", "small"],
-        [["m", "t", "2.0 ± 0.5", "3.0 ± 0.5"], ["m", "u", "", "2.0 ± 0.5"]],
-    )
+    assert beside(means) == [
+        ["measure", "timeline", "none", "small"],
+        ["m", "t", "2.0 ± 0.5", "3.0 ± 0.5"],
+        ["m", "u", "", "2.0 ± 0.5"],
+    ]

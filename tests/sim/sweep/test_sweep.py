@@ -83,6 +83,11 @@ def test_a_sweep_runs_each_combination(serial: SweepResult) -> None:
     spread = serial.spreads()["FGD", "openb", "none"]["gpu_allocation_at_100"]
     assert (spread.runs, spread.mean) == (2, pytest.approx(np.mean(runs["gpu_allocation_at_100"][:2])))
     assert serial.headline() == "4 replays of 2 combinations, 23 measures"
+    first, *series = serial.of_measures(["placed", "gpu_allocation"]).measures
+    numbers = [int(name.removeprefix("gpu_allocation_at_")) for name in series]
+    assert (first, numbers) == ("placed", sorted(numbers))
+    with pytest.raises(InputError, match='no replay has the measure "y"'):
+        serial.of_measures(["y"])
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])

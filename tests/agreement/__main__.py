@@ -37,6 +37,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--reduce", type=float, default=10, metavar="SECONDS", help="for each kind")
     given = parser.parse_args(arguments)
     names = given.relations.split(",") if given.relations else list(RELATIONS)
+    if unknown := [name for name in names if name not in RELATIONS]:
+        parser.error(f"no relation is named {', '.join(unknown)}; there are {', '.join(RELATIONS)}")
     with TemporaryDirectory() as folder:
         verdict = judge(clusters(given.seed), Path(folder), names, within(given.seconds))
     count_out(verdict)

@@ -231,9 +231,11 @@ def nodes_needed(
     templates = _templates(like)
     for name, price in prices.items():
         if name not in templates:
-            raise InputError(f'prices: there is no template "{name}"{nearest(name, templates)}')
+            raise InputError(f'there is no template "{name}"{nearest(name, templates)}', source=_PRICES)
         if not 0 <= price < inf:
-            raise InputError(f"prices: the price of {name} must be a number of at least 0, not {price}")
+            raise InputError(
+                f"the price of {name} must be a number of at least 0, not {price}", source=_PRICES
+            )
     if most < 0:
         raise InputError(f"max must be a whole number of at least 0, not {most}")
     pods, refused = admitted_pods(scheduler, pods)
@@ -317,6 +319,9 @@ def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[li
     let, waits = let_go(scheduler, new)
     by_key = {pod.key: pod for pod in let}
     return [by_key.get(pod.key, pod) for pod in out if pod.key not in waits], refused | waits
+
+
+_PRICES = "prices"
 
 
 def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:

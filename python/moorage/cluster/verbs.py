@@ -129,6 +129,7 @@ VERBS = (
         "NODE=N[,zone=ZONE][,LABEL=VALUE…]",
         "Add N copies of NODE, in its zone or in ZONE, with other labels.",
         _copies,
+        idle="it adds no node",
     ),
     ChangeVerb(
         "remove_nodes",
@@ -310,7 +311,11 @@ def joined(changes: Iterable[RequestedChange]) -> list[RequestedChange]:
     together = list[RequestedChange]()
     for change in changes:
         last = together[-1] if together and change.verb.is_joint else None
-        if last is not None and (last.option, last.words[1:]) == (change.option, change.words[1:]):
+        if (
+            last is not None
+            and (last.option, last.words[1:]) == (change.option, change.words[1:])
+            and change.words[0] not in (last.words[0], *last.more)  # it has no effect, and says so
+        ):
             together[-1] = last._replace(more=(*last.more, change.words[0]))
         else:
             together.append(change)

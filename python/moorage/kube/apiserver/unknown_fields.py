@@ -218,6 +218,9 @@ def check_kind(kind: str, api_version: str) -> None:
         raise InputError(f"{text}, which Karpenter 1.0 ended; write {way}", path="apiVersion")
     if known:
         raise InputError(f"{text}; write {known[0].rpartition('/')[0]}", path="apiVersion")
+    if kind == "DeschedulerPolicy":
+        hint = "no object; moorage does not run the descheduler, and --drain says where evicted pods would go"
+        raise InputError(f"{text}: it is {hint}", path="kind")
     proposal = _proposal(kind, group, groups, _ALIKE if version else _ALIKE[:2])
     if version or proposal:
         raise InputError(text + proposal, path="kind")

@@ -265,8 +265,12 @@ def offerings(
 
 
 def suits(kind: Ec2Type, node_class: NodeClass) -> bool:
-    """Whether a type can be launched as a node class wants it."""
+    """Whether a type can be launched as a node class wants it. Of AL2 there is no image for GPUs beside arm64
+    (pkg/providers/amifamily/al2.go), so that Karpenter asks EC2 for none of these types."""
     spec = node_class.spec
+    is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
+    if node_class.family_name == "AL2" and is_arm and kind.gpu_info.gpus:
+        return False
     if node_class.family_name == "AL2023" and kind.instance_type.startswith("a1."):
         return False
     if spec.connection_tracking is not None and kind.hypervisor != "nitro":

@@ -406,15 +406,28 @@ def label_faults(labels: Any, field: str) -> Iterator[Fault]:
         yield from format_causes("labelValue", value, field)
 
 
+def _node_amount_faults(amounts: Any, field: str) -> Iterator[Fault]:
+    """Yield which resources of a node are below zero, or are counted, and no integers."""
+    for name, given in amounts.items():
+        if str(given).isdecimal():
+            continue
+        yield from wrong("notNegative", given, f"{field}.{name}")
+        amount, is_counted = quantity(given), name == "pods" or ("/" in name and "kubernetes.io/" not in name)
+        if is_counted and amount is not None and amount.milli_value() % 1000:
+            yield Fault(f"{field}.{name}", invalid(str(amount), "must be an integer"))
+
+
 def field_check(word: str, *arguments: str) -> FieldCheck:
     """Return a check of a field: by its name in `CHECKS`, or one of these.
 
     ``each`` and a check is about the items of a list, ``all``, too, but their errors are those of the list;
-    ``labels`` is about a map. ``unique`` is about a list, or
-    about a field of its items; after a dot that is named in the path of an error.
+    ``labels`` and ``nodeAmounts`` are about a map. ``unique`` is about a list, or about a field of its items;
+    after a dot that is named in the path of an error.
     """
     if word == "labels":
         return label_faults
+    if word == "nodeAmounts":
+        return _node_amount_faults
     if word == "unique":
         return partial(_repeated, *arguments)
     if word == "each":

@@ -611,7 +611,7 @@ def _check_field(rules: list[FieldRule], absent: object, value: Any) -> None:
     """Check a field by its rules; one that is empty as an absent one is absent."""
     given = None if value == absent and not value else to_builtins(value)
     if (fault := first_fault(rules, given)) is not None:
-        raise InputError(fault.text, path=fault.field)
+        raise InputError(fault.text, path=fault.field.lstrip("."))
 
 
 def _follows(value: object, rule: Rule) -> bool:

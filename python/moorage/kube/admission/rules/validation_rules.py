@@ -13,7 +13,6 @@ from ..field_checks import (
     block_errors,
     format_causes,
     port_errors,
-    quantity,
     wrong,
 )
 from ..pod_security import label_faults
@@ -543,7 +542,7 @@ _AVOID = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 
 
 def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
-    spec, status = part(value, "spec"), part(value, "status")
+    spec = part(value, "spec")
     seen: list[tuple[Any, Any]] = []
     for at, taint in enumerate(parts(spec, "taints")):
         key = taint.get("key"), taint.get("effect")
@@ -560,16 +559,6 @@ def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     if len({":" in str(block) for block in blocks}) < len(blocks):
         why = "may specify no more than one CIDR for each IP family"
         yield Fault("spec.podCIDRs", invalid(blocks, why))
-    for which in ("capacity", "allocatable"):
-        for name, given in part(status, which).items():
-            amount = quantity(given)
-            if amount is None:
-                continue
-            yield from wrong("notNegative", given, f"status.{which}.{name}")
-            if (
-                name == "pods" or ("/" in name and "kubernetes.io/" not in name)
-            ) and amount.milli_value() % 1000:
-                yield Fault(f"status.{which}.{name}", invalid(str(amount), "must be an integer"))
     text = part(part(value, "metadata"), "annotations").get(_AVOID)
     if text:
         try:

@@ -21,6 +21,8 @@ from moorage.kube.workloads.ownership import controller_of
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient
 
+from .asked_pods import Withheld
+
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
 KEPT, NOT_ROLLED_OUT = "kept", "not-rolled-out"
 HELD = (KEPT, NOT_ROLLED_OUT)
@@ -156,16 +158,17 @@ def _pod(scheduler: PodScheduler, key: str) -> Pod:
     return scheduler.client.get(Pod, *key.split("/")[::-1])
 
 
-def refused_by_name(scheduler: PodScheduler) -> dict[str, str]:
+def refused_by_name(scheduler: PodScheduler) -> dict[str, Withheld]:
     """Return the pods that workloads lack as the API server refuses them, and its texts, by
     ``namespace/name``; those without a name of their own have a number."""
-    texts, numbers = dict[str, str](), Counter[str]()
+    withheld, numbers = dict[str, Withheld](), Counter[str]()
     for refused in refused_pods(scheduler):
         if not refused.is_old_template:
             key = refused.pod.key
-            texts[f"{key}#{numbers[key]}" if numbers[key] else key] = refused.message
+            name = f"{key}#{numbers[key]}" if numbers[key] else key
+            withheld[name] = Withheld(refused.message, waits=False)
             numbers[key] += 1
-    return texts
+    return withheld
 
 
 def waiting_note(scheduler: PodScheduler, is_run: bool, drains: bool = False) -> Iterator[str]:

@@ -28,7 +28,7 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
-from .asked_pods import WAITS, as_template, is_queued, pending_pods, store_with_claims, without_evictions
+from .asked_pods import Withheld, as_template, is_queued, pending_pods, store_with_claims, without_evictions
 from .bounds.placement_bound import ASSUMPTIONS, Relaxation, relax
 from .homeless_pods import refused_by_name
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
@@ -136,14 +136,13 @@ class NodesNeeded(Tabular):
     def __bool__(self) -> bool:
         return self.status == FOUND
 
-    def without(self, refused: Mapping[str, str]) -> NodesNeeded:
-        """Return the plan beside pods that are refused, or wait in queues, by ``namespace/name`` with why."""
-        if not refused:
+    def without(self, withheld: Mapping[str, Withheld]) -> NodesNeeded:
+        """Return the plan beside pods that do not come in, by ``namespace/name``."""
+        if not withheld:
             return self
-        count, why = number_of(len(refused), "pod", "pods"), next(iter(refused.values()))
-        who = f"Kueue lets {count} wait" if why.startswith(WAITS) else f"The API server refuses {count}"
-        proof = f"{who}: {why}"
-        unplaced = {**refused, **self.unplaced}
+        count, (text, waits) = number_of(len(withheld), "pod", "pods"), next(iter(withheld.values()))
+        proof = f"{f'Kueue lets {count} wait' if waits else f'The API server refuses {count}'}: {text}"
+        unplaced = {key: each.text for key, each in withheld.items()} | self.unplaced
         bound: dict[str, Any] = {"lower_bound": None, "bound_by": ""}
         return replace_fields(self, status=IMPOSSIBLE, unplaced=unplaced, proof=proof, **bound)
 
@@ -238,7 +237,7 @@ def nodes_needed(
             )
     if most < 0:
         raise InputError(f"max must be a whole number of at least 0, not {most}")
-    pods, refused = admitted_pods(scheduler, pods)
+    pods, withheld = admitted_pods(scheduler, pods)
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
@@ -248,7 +247,7 @@ def nodes_needed(
             cheapest = search.cheapest(prices, plan.counts)
             plan = replace_fields(plan, prices=dict(prices), cheapest=cheapest)
     plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
-    return plan.without(refused | search.refused(plan.counts))
+    return plan.without(withheld | search.refused(plan.counts))
 
 
 def shown_price(price: float) -> float:
@@ -292,17 +291,17 @@ def _replicas(pod: Pod, count: int) -> list[Pod]:
     return [replica(named, at) for at in range(count)]
 
 
-def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, Withheld]]:
     """Admit the pods that the store does not have, as the API server does, and Kueue those that name a queue.
 
     Returns
     -------
     pods : list of Pod
         As they are stored, without those that are refused or wait.
-    refused : dict of str to str
-        ``namespace/name`` of each of these to the text of the refusal, or why it waits.
+    withheld : dict of str to Withheld
+        By ``namespace/name``, why these do not come in.
     """
-    admission, out, refused = admission_of(scheduler.client), list[Pod](), dict[str, str]()
+    admission, out, withheld = admission_of(scheduler.client), list[Pod](), dict[str, Withheld]()
     new, stored = list[Pod](), scheduler.pods.indexer.get_many(keys_of(pods))
     for pod, current in zip(pods, stored, strict=True):
         try:
@@ -311,14 +310,14 @@ def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[li
                 new.append(pod)
             out.append(pod)
         except RefusedError as error:
-            refused[pod.key] = str(error)
+            withheld[pod.key] = Withheld(str(error), waits=False)
     if not any(is_queued(scheduler.client, pod) for pod in new):
-        return out, refused
+        return out, withheld
     from .queues.asked_of_queues import let_go  # few clusters have Kueue
 
-    let, waits = let_go(scheduler, new)
+    let, held = let_go(scheduler, new)
     by_key = {pod.key: pod for pod in let}
-    return [by_key.get(pod.key, pod) for pod in out if pod.key not in waits], refused | waits
+    return [by_key.get(pod.key, pod) for pod in out if pod.key not in held], withheld | held
 
 
 _PRICES = "prices"
@@ -368,7 +367,7 @@ class _NodeCountSearch:
         self.notes = dict[str, None]()  # in order; what is not known of the new nodes, or to know about them
         self._templates = dict(filter(self._takes_daemons, templates.items()))
         self._trials: dict[tuple[int, ...], dict[str, str]] = {}  # by numbers of new nodes
-        self._refused: dict[tuple[int, ...], dict[str, str]] = {}
+        self._refused: dict[tuple[int, ...], dict[str, Withheld]] = {}
 
     def plan(self) -> NodesNeeded:
         """Return the plan."""
@@ -417,8 +416,8 @@ class _NodeCountSearch:
         least, first = min(((shown_price(cost), at) for at, cost in enumerate(costs_of)), default=(inf, 0))
         return self._by_template(ways[first]) if least < inf else None
 
-    def refused(self, counts: Mapping[str, int]) -> dict[str, str]:
-        """Return the pods that the API server refuses once others are on so many new nodes, and its texts."""
+    def refused(self, counts: Mapping[str, int]) -> dict[str, Withheld]:
+        """Return the pods that the API server refuses once others are on so many new nodes."""
         key = tuple([counts[name] for name in self._templates])
         self._unplaced(key)
         return self._refused[key]

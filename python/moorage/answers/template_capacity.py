@@ -33,7 +33,7 @@ from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGrou
 from moorage.table import Table, Tabular
 
 from .asked_pods import (
-    WAITS,
+    Withheld,
     as_template,
     checked_needs,
     free_amounts,
@@ -54,7 +54,7 @@ FIRST_TRY_WITH_CLAIMS = 16
 """Replicas with claims are stored before they are tried."""
 MOST_QUEUED = 4096
 """Replicas about which Kueue is asked at most."""
-Stop = Failure | str
+Stop = Failure | Withheld
 """Why the next replica is not placed: it fits nowhere, or what admission says against it."""
 Shares = Pod | Sequence[Pod | tuple[Pod, int]]
 """A template, or several: each alone (share 1) or with its number of replicas in a round."""
@@ -150,8 +150,10 @@ class Capacity(Tabular):
     failure : Failure or None
         Why it fits nowhere. `nominated_node` is set where pods would be evicted for it.
     refusal : str
-        Why the API server would refuse it, in its words: for a quota that is used up, say. "" where it would
-        not.
+        Why the API server would refuse it, in its words: for a quota that is used up, say; or why Kueue would
+        let it wait. "" where it would come in.
+    waits : bool
+        Whether it would wait for Kueue.
     gang : int
         Pods of a gang, where whole gangs were counted: `rounds` is their number. 0 where pods were.
     rest : int
@@ -172,6 +174,7 @@ class Capacity(Tabular):
     label: str
     binding: tuple[Binding, ...]
     refusal: str = ""
+    waits: bool = False
     gang: int = 0
     rest: int = 0
     domains: dict[str, int] = field(default_factory=dict)
@@ -199,8 +202,7 @@ class Capacity(Tabular):
         if self.failure:
             end = f"{self.failed} fits nowhere: {self.failure.search_message}"
         elif self.refusal:
-            is_refused = not self.refusal.startswith(WAITS)
-            end = f"{self.failed}{' is refused' * is_refused}: {self.refusal}"
+            end = f"{self.failed}{'' if self.waits else ' is refused'}: {self.refusal}"
         return f"{counts}; {end}"
 
     def table(self, limit: int | None = None) -> Table:
@@ -237,7 +239,7 @@ class _Replicas(Struct):
     share: int
     admission: Admission
     admitted: int = 0
-    refusal: str = ""
+    refusal: Withheld | None = None
     placed: int = 0
     rows: list[npt.NDArray[np.int32]] = msgspec.field(default_factory=list)
     copies: list[npt.NDArray[np.int32]] = msgspec.field(default_factory=list)
@@ -249,7 +251,7 @@ class _Replicas(Struct):
                 self.template, more = self.admission.admit_many(self.template, n - self.admitted)
                 self.admitted += more
             except RefusedError as error:
-                self.refusal = str(error)
+                self.refusal = Withheld(str(error), waits=False)
         return min(n, self.admitted)
 
     def add(self, rows: npt.NDArray[np.int32], copies: npt.NDArray[np.int32]) -> None:
@@ -308,7 +310,7 @@ def capacity(
             failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
         else:
             failed, rounds, stop = _place_rounds(scheduler, every, most)
-        failure, refusal = (None, stop) if isinstance(stop, str) else (stop, "")
+        failure, withheld = (None, stop) if isinstance(stop, Withheld) else (stop, Withheld("", waits=False))
         is_of_group = failure is not None and failure.group_failure
         binding = (
             () if failure is None or is_of_group else _binding(scheduler, _next(scheduler, failed), label)
@@ -326,7 +328,7 @@ def capacity(
     )
     name = "" if stop is None else failed.name
     size = (0, 0) if gang is None else (gang, rest)
-    return Capacity(counted, rounds, name, failure, label, binding, refusal, *size, domains)
+    return Capacity(counted, rounds, name, failure, label, binding, *withheld, *size, domains)
 
 
 def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
@@ -398,13 +400,14 @@ def _place_let_go(
     from .queues.asked_of_queues import let_go  # few clusters have Kueue
 
     limit = replicas.admit(min(_limit(replicas, most), MOST_QUEUED))
-    pods, template, tried, waits = list[Pod](), replicas.template, 0, ""
-    while tried < limit and not waits:
+    pods, template, tried = list[Pod](), replicas.template, 0
+    withheld: Withheld | None = None
+    while tried < limit and withheld is None:
         tried = min(max(FIRST_TRY_WITH_CLAIMS, 2 * tried), limit)
         copies = [replica(template, at) for at in range(tried)]
         pods, whys = let_go(scheduler, copies, preempting=False)
         first = next((at for at, pod in enumerate(copies) if pod.key in whys), tried)
-        pods, waits = pods[:first], "" if first == tried else whys[copies[first].key]
+        pods, withheld = pods[:first], None if first == tried else whys[copies[first].key]
     added = groupby(pods, lambda pod: (pod.spec.node_selector, pod.spec.tolerations))
     for (selector, tolerations), alike in added:
         spec = replace(template.spec, node_selector=selector, tolerations=tolerations)
@@ -412,7 +415,7 @@ def _place_let_go(
         while replicas.placed < end:
             if (stop := _place(scheduler, replicas, end - replicas.placed)) is not None:
                 return replicas, replicas.placed // replicas.share, stop
-    return replicas, replicas.placed // replicas.share, waits or replicas.refusal or None
+    return replicas, replicas.placed // replicas.share, withheld or replicas.refusal
 
 
 def _limit(replicas: _Replicas, most: int | None) -> int:

@@ -50,8 +50,8 @@ def planned_nodes(
             targets, refused = admitted_pods(scheduler, asked_pods(pods))
             for pod in targets:
                 scheduler.client.create(pod)
-            for text in refused.values():
-                raise InputError(text, source="--pod")
+            for each in refused.values():
+                raise InputError(each.text, source="--pod")
         with scheduler.transaction():
             report = coming.grow(scheduler, scheduler.run(), scheduler.run)
             left = [pod.key for pod in pending_pods(scheduler)[0] if pod.key not in before]

@@ -11,7 +11,7 @@ from moorage.kube import Pod
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.workload import KUEUE
 
-from ..asked_pods import is_queued
+from ..asked_pods import Withheld, is_queued
 from .decided_workloads import name_of, new_preemptions, owner_of
 from .queued_workloads import whys_of_pods
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def let_go(
     scheduler: ChangingScheduler, pods: Sequence[Pod], preempting: bool = True
-) -> tuple[list[Pod], dict[str, str]]:
+) -> tuple[list[Pod], dict[str, Withheld]]:
     """Ask Kueue about pods as if each came by a manifest, after those before it; nothing is changed.
 
     Parameters
@@ -35,14 +35,14 @@ def let_go(
     -------
     pods : list of Pod
         Those that go, with what their flavors add.
-    waits : dict of str to str
-        By ``namespace/name``, why the others wait.
+    withheld : dict of str to Withheld
+        By ``namespace/name``, why the others do not go.
     """
-    client, out, waits = scheduler.client, list[Pod](), dict[str, str]()
+    client, out, withheld = scheduler.client, list[Pod](), dict[str, Withheld]()
     queued = [is_queued(client, pod) for pod in pods]
     queues = scheduler.controllers.find_queues() if any(queued) and scheduler.controllers else None
     if queues is None:
-        return [*pods], waits
+        return [*pods], withheld
     with scheduler.transaction():
         before, stand_ins = queues.cycles, list[Pod | None]()
         for at, (pod, is_one) in enumerate(zip(pods, queued, strict=True)):
@@ -54,15 +54,15 @@ def let_go(
         if not preempting:
             for each in new_preemptions(queues.cycles, before):
                 owner = owner_of(queues.kueue.workloads[each.by].obj)
-                why = f"Kueue would preempt {name_of(queues.kueue, each.workload)} for it"
+                why = Withheld(f"Kueue would preempt {name_of(queues.kueue, each.workload)} for it", True)
                 whys.setdefault(f"{owner.namespace}/{owner.name}", why)
         for pod, stand_in in zip(pods, stand_ins, strict=True):
             if stand_in is not None and stand_in.key in whys:
-                waits[pod.key] = whys[stand_in.key]
+                withheld[pod.key] = whys[stand_in.key]
                 continue
             if stand_in is not None:
                 spec = client.get(Pod, stand_in.name, stand_in.namespace).spec
                 own = replace(pod.spec, node_selector=spec.node_selector, tolerations=spec.tolerations)
                 pod = replace(pod, spec=own)
             out.append(pod)
-    return out, waits
+    return out, withheld

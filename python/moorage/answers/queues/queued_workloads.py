@@ -17,6 +17,7 @@ from moorage.lazy import NamedTuple
 from moorage.queues import Cycle, Kueue
 from moorage.queues.jobs.job_workloads import framework_of
 
+from ..asked_pods import Withheld
 from .decided_workloads import (
     PlacedOf,
     admissions,
@@ -108,13 +109,13 @@ def waiting_workloads(queues: QueueController, before: Sequence[Cycle]) -> list[
     ]
 
 
-def whys_of_pods(queues: QueueController) -> dict[str, str]:
-    """Return by ``namespace/name`` why pods wait that go through queues by themselves, or with a group or
-    StatefulSet."""
+def whys_of_pods(queues: QueueController) -> dict[str, Withheld]:
+    """Return by ``namespace/name`` why pods wait or are refused that go through queues by themselves, or with
+    a group or StatefulSet."""
     kueue = queues.kueue
-    refused = {workload.key: why for workload, why in refused_workloads(queues)}
+    refused = {workload.key: Withheld(why, False) for workload, why in refused_workloads(queues)}
     return {
-        pod: refused.get(key) or why_waiting(kueue, kueue.workloads[key])
+        pod: refused.get(key) or Withheld(why_waiting(kueue, kueue.workloads[key]), True)
         for pod, key in queues.queued_pods().items()
         if key in refused or kueue.workloads[key].status in ("pending", "quotaReserved")
     }

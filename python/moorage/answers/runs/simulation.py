@@ -438,7 +438,7 @@ class Simulation(Struct, dict=True):
         if (queues := self.scheduler.ask.queues()) is not None:
             from ..queues.queued_workloads import whys_of_pods
 
-            whys = whys_of_pods(queues)
+            whys = {key: each.text for key, each in whys_of_pods(queues).items()}
         for outcome in outcomes:
             why = whys.get(outcome.pod.key, "") if outcome.status == GATED else ""
             yield outcome._replace(status=QUEUED, reason=why) if why else outcome

@@ -335,7 +335,7 @@ def bound(**options: Any) -> None:
             return scheduler.ask.bound()
         admitted, refused = admitted_pods(scheduler, asked_pods(ground.pods))
         if refused:
-            raise InputError(next(iter(refused.values())), source="--pod")
+            raise InputError(next(iter(refused.values())).text, source="--pod")
         return scheduler.ask.bound(admitted)
 
     _answer(options, ask, "--pod")

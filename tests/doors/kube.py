@@ -175,14 +175,9 @@ from moorage.kube.workloads.missing_pods import create_daemons as create_daemons
 from moorage.kube.workloads.missing_pods import daemon_spec as daemon_spec
 from moorage.kube.workloads.missing_pods import written_revision as written_revision
 
-# Names, UIDs and hashes, one by one.
-from moorage.kube.workloads.ownership import Names as Names
-
 # Who is at the top of the owners of a pod; and workloads of outcomes that are made by hand.
 from moorage.kube.workloads.ownership import Workload as Workload
 from moorage.kube.workloads.ownership import is_healthy as is_healthy
-from moorage.kube.workloads.ownership import stable_uid as stable_uid
-from moorage.kube.workloads.ownership import template_hash as template_hash
 from moorage.kube.workloads.revisions import is_updated as is_updated
 from moorage.kube.workloads.revisions import mark_of as mark_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -127,3 +128,23 @@ def test_the_policies_of_the_moment_decide_about_each_request() -> None:
     client.bind(p, "b")
     client.delete("ValidatingAdmissionPolicyBinding", "b")
     client.bind(q, "a")
+
+
+def test_without_policies_nobody_is_asked() -> None:
+    def pod(name: str, priority: int, **spec: Any) -> Json:
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+        spec |= {"priority": priority, "containers": containers}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+    node["status"] = {"allocatable": {"cpu": "1", "pods": "9"}}
+    one = mo.Scheduler(mo.load([node, pod("low", 0, nodeName="a"), pod("high", 1)]))
+    called = set[str]()
+    sys.setprofile(lambda frame, *_: called.add(frame.f_code.co_qualname))
+    try:
+        one.run()
+    finally:
+        sys.setprofile(None)
+    assert [pod.name for pod in one.client.list(mo.Pod)[0]] == ["high"]
+    assert {"ApiServer.admit_bindings", "ApiServer.admit_victims"} <= called
+    assert "ApiServer.admit" not in called

@@ -1,63 +1,66 @@
-"""Made-up names, UIDs and hashes."""
+"""Made-up names, UIDs and hashes: the exact values must not change between versions or runs."""
 
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors.kube import Names, stable_uid, template_hash
-from tests.objects.make import CONTAINERS, workload
+from tests.objects.make import CONTAINERS, pod, workload
 
-from moorage.kube import PodTemplateSpec
+from moorage import expanded
+from moorage.kube import Object, build_cluster, defaults
+
+
+def uid(obj: Object) -> str:
+    (filled,) = defaults([obj])
+    return filled.metadata.uid
+
+
+def named(*namespaces: str, listed: str = "") -> list[str]:
+    """The names of pods that have to get one, in these namespaces."""
+    there = [pod(listed, metadata={"namespace": "a"})] if listed else []
+    asking = [pod("", metadata={"generateName": "web-", "namespace": each}) for each in namespaces]
+    return [obj.name for obj in defaults([*there, *asking])][len(there) :]
+
+
+def set_of(**template: Any) -> str:
+    """The name of the ReplicaSet of a Deployment."""
+    labels = template.get("labels", {"app": "w"})
+    inside = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
+    return expanded(build_cluster([workload("Deployment", "w", {"template": inside})])).others[1].name
 
 
 def test_uid_is_a_uuid_and_pinned() -> None:
-    """The exact values are part of the behaviour: they must not change between versions or runs."""
-    assert str(uuid.UUID(stable_uid("Pod", "default", "p"))) == stable_uid("Pod", "default", "p")
-    assert stable_uid("Pod", "default", "p") == "7cba6637-a841-2f6d-5118-86a5bfb583e4"
+    assert str(uuid.UUID(uid(pod("p")))) == uid(pod("p")) == "7cba6637-a841-2f6d-5118-86a5bfb583e4"
 
 
-PARTS = st.tuples(*[st.text("abc-.", max_size=3)] * 3)
+PARTS = st.tuples(st.text("abc-.", min_size=1, max_size=3), st.text("abc-.", min_size=1, max_size=3))
 
 
 @given(PARTS, PARTS)
-def test_uids_differ(first: tuple[str, str, str], second: tuple[str, str, str]) -> None:
-    assert (stable_uid(*first) == stable_uid(*second)) == (first == second)
+def test_uids_differ(first: tuple[str, str], second: tuple[str, str]) -> None:
+    one, other = (uid(pod(name, metadata={"namespace": space})) for space, name in (first, second))
+    assert (one == other) == (first == second)
 
 
 def test_names_are_pinned_and_distinct() -> None:
-    names = Names()
-    made = [names.generate("Pod", "default", "web-") for _ in range(20_000)]
+    made = named(*["default"] * 20_000)
     assert made[:3] == ["web-5s4sd", "web-t5s6x", "web-lflhl"]
     assert len(set(made)) == len(made)
 
 
-def test_namespaces_and_kinds_do_not_matter_to_one_another() -> None:
-    names = Names()
-    first = names.generate("Pod", "a", "web-")
-    others = [names.generate("Pod", "b", "web-"), names.generate("Job", "a", "web-")]
-    alone = Names()
-    assert [alone.generate("Pod", "b", "web-"), alone.generate("Job", "a", "web-")] == others
-    assert Names().generate("Pod", "a", "web-") == first
+def test_namespaces_do_not_matter_to_one_another() -> None:
+    first, other = named("a", "b")
+    assert (named("a"), named("b")) == ([first], [other])
 
 
 def test_taken_names_are_passed_over() -> None:
-    first = Names().generate("Pod", "a", "web-")
-    names = Names()
-    assert names.take("Pod", "a", first)
-    assert not names.take("Pod", "a", first)
-    assert names.generate("Pod", "a", "web-") != first
+    (first,) = named("a")
+    assert named("a", listed=first) == [named("a", "a")[1]] != [first]
 
 
-def test_template_hash_is_pinned() -> None:
-    assert template_hash(PodTemplateSpec()) == "f5ddm7vq5b"
-
-
-def test_template_hash_does_not_depend_on_the_order_of_labels() -> None:
-    hashes = set()
-    for labels in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}):
-        template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
-        owner = workload("Deployment", "w", {"template": template})
-        hashes.add(template_hash(owner.spec.template))  # type: ignore[attr-defined]
-    assert len(hashes) == 1
+def test_template_hash_is_pinned_and_knows_no_order_of_labels() -> None:
+    assert set_of() == "w-9tkhgc6f7r"
+    assert set_of(labels={"a": "1", "b": "2"}) == set_of(labels={"b": "2", "a": "1"})

@@ -68,6 +68,8 @@ def test_measures_that_differ_only_between_timelines_are_not_what_is_compared() 
         mean(configuration=name, timeline=place, mean=len(place)) for name in "ab" for place in ("t", "uu")
     ]
     assert drawn(means) == ([("m", None)], False)
+    alike = [mean(measure="n", timeline=place) for place in ("t", "uu")]
+    assert drawn([*means[:2], *alike]) == ([("m", None)], True)
     same = [mean(measure="same", configuration=name, least=2.0, greatest=2.0) for name in "ab"]
     assert drawn([*same, *means]) == ([("m", None)], False)
     assert drawn(same) == ([("same", None)], False)

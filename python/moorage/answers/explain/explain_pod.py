@@ -439,7 +439,10 @@ def _filters(
     verdicts, profile = [], engine.framework.profile_of(state.target)
     for plugin in profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
-            numbers, statuses = _native(engine, plugin, state)
+            _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
+            values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
+            numbers = inverse[:-1].astype(np.intp)
+            statuses = [plugin.rejection(int(value), state.shape) if value else None for value in values]
         elif not profile.calls(plugin) or plugin.name in ran.skipped:
             continue
         else:
@@ -457,14 +460,6 @@ def _filters(
 
 Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
 """Index of the status of each searched node, and the statuses; the first is None, for nodes that pass."""
-
-
-def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
-    """Return the verdicts of a kernel on the searched nodes."""
-    _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
-    values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
-    statuses = [plugin.rejection(int(value), state.shape) if value else None for value in values]
-    return inverse[:-1].astype(np.intp), statuses
 
 
 def _outside(engine: Engine, plugin: FilterPlugin, searched: npt.NDArray[np.int32]) -> Numbered:

@@ -322,7 +322,12 @@ def _pod_of(obj: Object, client: ObjectClient) -> Pod:
     templates = {pod.metadata.controller() for pod in pods}
     if len(templates) != 1:
         raise InputError(_SEVERAL.format(len(templates)))
-    return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
+    pod = pods[0]
+    if isinstance(obj, StatefulSet):  # each replica has its own claims
+        claims = {claim.metadata.name: claim for claim in obj.spec.volume_claim_templates}
+        volumes = [_ephemeral(volume.name, claims.get(volume.name)) or volume for volume in pod.spec.volumes]
+        pod = replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
+    return pod
 
 
 def _pods_of(obj: Object) -> list[Pod]:
@@ -382,13 +387,6 @@ class _Template:
 
     def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
         return revision
-
-
-def _with_own_volumes(pod: Pod, owner: StatefulSet) -> Pod:
-    """Return a pod whose claims by templates of its StatefulSet are ephemeral: each replica has its own."""
-    templates = {template.metadata.name: template for template in owner.spec.volume_claim_templates}
-    volumes = [_ephemeral(volume.name, templates.get(volume.name)) or volume for volume in pod.spec.volumes]
-    return replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
 
 
 def _ephemeral(name: str, template: PersistentVolumeClaimTemplate | None) -> Volume | None:

@@ -82,7 +82,12 @@ def usage_of_object(obj: Object) -> Quantities:
     if name in _LEGACY:
         used[name] = _ONE
     if isinstance(obj, PersistentVolumeClaim):
-        used |= _usage_of_claim(obj)
+        storage = quantities(obj.spec.resources.requests).get(_STORAGE)
+        owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
+        of_class = obj.metadata.annotations.get(BETA_STORAGE_CLASS) or obj.spec.storage_class_name
+        if of_class:
+            owned |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
+        used |= owned
     elif isinstance(obj, Service):
         used |= _usage_of_service(obj.spec)
     elif isinstance(obj, ResourceClaim):
@@ -90,15 +95,6 @@ def usage_of_object(obj: Object) -> Quantities:
             for name, amount in _devices(request).items():
                 used[name] = used.get(name, ZERO) + amount
     return used
-
-
-def _usage_of_claim(claim: PersistentVolumeClaim) -> Quantities:
-    storage = quantities(claim.spec.resources.requests).get(_STORAGE)
-    owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
-    of_class = claim.metadata.annotations.get(BETA_STORAGE_CLASS) or claim.spec.storage_class_name
-    if of_class:
-        owned |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
-    return owned
 
 
 def _usage_of_service(spec: ServiceSpec) -> Quantities:

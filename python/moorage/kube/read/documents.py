@@ -157,8 +157,12 @@ def split_documents(data: bytes, source: str, read: Callable[[str, str], Iterabl
     documents = read(text, source)
     if _OPEN not in text and KIND in data:
         return map(_as_json, documents)
-    listed = _of_no_manifest(documents, _OPEN in text)  # a template of Helm, or no manifest at all
-    for document in listed if _OPEN in text else ():
+    is_template = _OPEN in text  # of Helm; else it is no manifest at all
+    try:
+        listed = list(documents)
+    except InputError as error:
+        raise no_manifest(error, TEMPLATE_HINT if is_template else "") from None
+    for document in listed if is_template else ():
         _refuse_template(document, source)
     return map(_as_json, listed)
 
@@ -190,14 +194,6 @@ def _as_json(document: Any) -> Any:
     """Return a YAML document as JSON text, whose objects are read in a fifth of the time (see `PartsReader`);
     the value itself where it is no map."""
     return msgspec.json.encode(document) if isinstance(document, dict) else document
-
-
-def _of_no_manifest(documents: Iterable[Any], is_template: bool) -> list[Any]:
-    """Return the documents of a text that is no manifest if they cannot be read."""
-    try:
-        return list(documents)
-    except InputError as error:
-        raise no_manifest(error, TEMPLATE_HINT if is_template else "") from None
 
 
 def _refuse_template(document: Any, source: str) -> None:

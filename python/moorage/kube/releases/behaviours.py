@@ -6,7 +6,7 @@ The behaviours are the fields of `Release`; there is no other list of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import cleandoc
 from itertools import combinations
 
@@ -62,7 +62,10 @@ def differing(before: FeatureGates, after: FeatureGates) -> list[Behaviour]:
         if name not in NAMES and len(set(values := [getattr(release, name) for release in releases])) > 1
     ]
     for name, (effect, text) in sorted(OF_THE_SCHEDULER.items()):
-        if effect is Effect.BUILT and before[name] != after[name] and not _is_settled(name, releases):
+        gates = [gates_of(release).get(name) for release in releases]
+        # Where one release lacks a gate because the other has locked it, nothing is chosen any more.
+        is_settled = None in gates and any(gate is not None and gate.is_locked for gate in gates)
+        if effect is Effect.BUILT and before[name] != after[name] and not is_settled:
             behaviours.append(Behaviour(name, True, before[name], after[name], text))
     return behaviours
 
@@ -97,12 +100,6 @@ def described() -> dict[str, str]:
     text = cleandoc(Release.__doc__ or "").partition("----------\n")[2]
     paragraphs = re.findall(r"^(\w+) : \w[^\n]*\n((?: {4}[^\n]*\n?)+)", text, re.MULTILINE)
     return {name: " ".join(body.split()) for name, body in paragraphs}
-
-
-def _is_settled(name: str, releases: Iterable[Release]) -> bool:
-    """Whether one release does not have a gate, because another one has locked it."""
-    gates = [gates_of(release).get(name) for release in releases]
-    return None in gates and any(gate is not None and gate.is_locked for gate in gates)
 
 
 def _value(value: object, other: object) -> str:

@@ -199,7 +199,10 @@ class _Expansion:
             if _is_queue(obj):
                 self._has_queues = True
                 self._defaults |= {self._namespace_of(obj)} if obj.name == DEFAULT_QUEUE else set()
-            if isinstance(obj, CustomObject) and obj.document and _makes_none(obj):
+            if not isinstance(obj, CustomObject) or not obj.document:
+                continue
+            rule = rule_of(obj.full_kind)
+            if rule is not None and rule.why_none == "":  # it makes no pods
                 for namespace in {self._namespace_of(obj), ""}:
                     self._read[obj.full_kind, namespace, obj.name] = obj.document
 
@@ -386,12 +389,6 @@ def _left_out_text(left_out: LeftOut) -> str:
 def _runs_pods(obj: Object) -> bool:
     """Whether an object is a pod, or one that makes pods."""
     return _makes_pods(obj) if isinstance(obj, CustomObject) else makes_pods(obj)
-
-
-def _makes_none(obj: Object) -> bool:
-    """Whether an object is of a known kind that makes no pods."""
-    rule = rule_of(obj.full_kind)
-    return rule is not None and rule.why_none == ""
 
 
 def _makes_pods(obj: Object) -> bool:

@@ -23,7 +23,7 @@ from moorage.errors import (
     number_of,
     same_or_nearest,
 )
-from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
+from moorage.kube import CompositePodGroup, Node, NodePool, Object, Pod, PodGroup, group_of
 from moorage.kube.model.workload import CronJob, DaemonSet, Job, StatefulSet
 from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
@@ -129,7 +129,10 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
         return f"there is no such {kind.__name__}{_alike(every, kind.__name__, name)}"
     if kind is CompositePodGroup:
         return groups_instead(scheduler.client, namespace, name)
-    return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
+    instead = "name a pod or a workload, such as deploy/web"
+    if kind is NodePool:
+        instead = "plan nodes says which nodes it makes, explain POD --by pool why it makes none"
+    return f"a {kind.__name__} has no pods of its own; {instead}"
 
 
 def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:

@@ -28,6 +28,7 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
+_GKE = "cloud.google.com"
 _OF_GROUPS = ("AutoscalerFlags", "ConfigMap", "MachineGroup")
 
 
@@ -163,7 +164,8 @@ class NewNodeSettings(Struct, frozen=True):
             yield f"{subject} make no new nodes for {what}." + " With --autoscale they do." * can_grow
 
     def without_size(self, cluster: Cluster) -> Iterator[str]:
-        """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
+        """Yield that nodes are of groups of which no size is given, so that none of them gets a node, and
+        that GKE may make others."""
         names = sorted(group_names(cluster.nodes))
         if names and not self.makers(cluster):
             sizes = ",".join(f"0:10:{name}" for name in names[:3])
@@ -172,6 +174,9 @@ class NewNodeSettings(Struct, frozen=True):
             given = f"give sizes: --group-sizes {sizes}{more}"
             text = f"Nodes are of node groups; if cluster-autoscaler adds some, {given}"
             yield RoutineNote(text, "node groups of unknown sizes")
+        if f"ComputeClass.{_GKE}" in cluster.skipped:
+            adds = f"--add-nodes NODE=1,{_GKE}/compute-class=NAME adds one"
+            yield f"GKE may make nodes by its ComputeClasses, which is not simulated; {adds}"
 
 
 def has_pools(cluster: Cluster) -> bool:

@@ -387,7 +387,7 @@ _NO_PODS = frozenset(
         *("networking.istio.io", "security.istio.io", "cilium.io", "crd.projectcalico.org", "traefik.io"),
         *("kueue.x-k8s.io", "config.openshift.io", "route.openshift.io", "security.openshift.io"),
         *("machine.openshift.io", "machineconfiguration.openshift.io", "autoscaling.openshift.io"),
-        "eksctl.io",
+        *("eksctl.io", "cloud.google.com", "networking.gke.io"),
     }
 )
 """Groups whose objects make no pods: definitions, policies, and mirrors of what other clusters have."""

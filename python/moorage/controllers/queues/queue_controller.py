@@ -183,7 +183,7 @@ class QueueController(SavedFields):
         if is_known and not (decides and self._is_behind):
             return False
         changed = [*self._changed()]
-        self._version = self._client.list(KueueWorkload)[1]
+        self._version = self._client.list(ResourceFlavor)[1]  # that of all kinds, with a list of few
         if changed:
             self._follow(changed)
             self._is_behind = True
@@ -198,7 +198,7 @@ class QueueController(SavedFields):
                     self._carry_out(workload, is_running, pods_in, standing)
             for key in kueue.take_decided():
                 record(self._client, key, kueue.workloads.get(key))
-            self._version = self._client.list(KueueWorkload)[1]
+            self._version = self._client.list(ResourceFlavor)[1]
         self._seen = self._client.changes
         return self._seen != before
 

@@ -429,7 +429,7 @@ def _check(name: str, value: object) -> None:
             # Of a template the labels alone: its spec has rules of its own.
             template: Any = getattr(value, "template", None)
             of_labels = {} if template is None else {"template": replace(template, spec=PodSpec())}
-            view = to_builtins(replace(value, **of_labels))
+            view = to_builtins(replace(value, **of_labels) if of_labels else value)
             _refuse(chain.from_iterable(rule(view, "", {}) for rule in _rules_between(name)))
     elif value and isinstance(value, tuple | dict):
         for at, item in value.items() if isinstance(value, dict) else enumerate(value):

@@ -167,9 +167,7 @@ def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 def _is_advanced(device: Json) -> bool:
     """Whether a slice has room for fewer devices of a kind."""
     attributes = part(device, "attributes").values()
-    has_lists = any(
-        part(attribute, name) or attribute.get(name) for attribute in attributes for name in _LISTS
-    )
+    has_lists = any(attribute.get(name) for attribute in attributes for name in _LISTS)
     return bool(device.get("taints") or device.get("consumesCounters") or has_lists)
 
 
@@ -202,8 +200,9 @@ def _property_errors(device: Json, path: str) -> Iterator[Fault]:
 
 def _attribute_errors(value: Json, path: str, _root: Json, names: tuple[str, ...]) -> Iterator[Fault]:
     """The value of an attribute, in one of some fields."""
-    for name in names:
-        texts: Any = value.get(name)
+    given = [name for name in names if value.get(name) is not None]
+    for name in given:
+        texts: Any = value[name]
         is_list = isinstance(texts, list | tuple)
         for at, text in enumerate(texts if is_list else [texts]):
             field = f"{path}.{name}[{at}]" if is_list else f"{path}.{name}"
@@ -213,7 +212,6 @@ def _attribute_errors(value: Json, path: str, _root: Json, names: tuple[str, ...
                 yield Fault(field, invalid(text, _NO_VERSION))
             if len(text.encode()) > _MOST_TEXT:
                 yield Fault(field, f"Too long: may not be more than {_MOST_TEXT} bytes")
-    given = [name for name in names if value.get(name) is not None]
     if len(given) != 1:
         yield Fault(path, invalid(value if given else "", "exactly one value must be specified"))
 

@@ -44,7 +44,7 @@ class Clock:
 
 def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
     """A Filter plugin that has registered these."""
-    methods = {"name": name, "events_to_register": lambda self: events}
+    methods = {"name": name, "filter_all": None, "events_to_register": lambda self: events}
     return type(name, (FilterPlugin, EnqueueExtensions), methods)()
 
 

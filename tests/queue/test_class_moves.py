@@ -20,7 +20,7 @@ def rejecting(answer: Any, keys: Any = None, by_class: bool = True) -> tuple[Plu
     asked = list[str]()
 
     class Rejecting(FilterPlugin, EnqueueExtensions):
-        name = "R"
+        name, filter_all = "R", None  # which nobody calls
 
         def hint(self, one: Pod, old: Any, new: Any) -> QueueingHint:
             asked.append(one.name)

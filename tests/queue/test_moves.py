@@ -76,7 +76,7 @@ def test_who_waits_for_new_nodes_hears_of_taints() -> None:
 
 
 def test_a_plugin_that_registers_nothing_by_itself_hears_of_nearly_all() -> None:
-    queue = make_queue(make(type(WANTS_NODES).__mro__[1], "Plain"))
+    queue = make_queue(make(type(WANTS_NODES).__mro__[1], "Plain", filter_all=None))
     queue.add([queued("a")])
     fail(queue, "Plain")
     move(queue, on("storage.k8s.io/VolumeAttachment", ActionType.DELETE).event)
@@ -225,7 +225,9 @@ def test_an_error_of_pre_enqueue_gates(caplog: pytest.LogCaptureFixture) -> None
     queue = make_queue(gating("Gate", fails))
     queue.add([queued("a")])
     assert places(queue) == {"gated": ["a"]}
-    assert 'plugin "Gate" raised ValueError: no' in caplog.text
+    assert [record.message for record in caplog.records] == [
+        'pod default/a: plugin "Gate" raised ValueError: no'
+    ]
 
 
 # ---- pods change and go ------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def test_all_plugins_are_unreserved_where_one_fails_fast() -> None:
 @pytest.mark.parametrize("events", [None, 5, ["x"], [None]])
 def test_events_of_another_type_name_their_plugin(events: Any) -> None:
     class Bad(mo.FilterPlugin, mo.EnqueueExtensions):
-        name = "Bad"
+        name, filter_all = "Bad", None
 
         def events_to_register(self) -> Any:
             return events

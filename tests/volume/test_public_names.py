@@ -104,3 +104,9 @@ def test_what_a_controller_and_a_fake_are_made_of(of: type, parameters: str) -> 
 )
 def test_a_plugin_in_memory_is_one(kind: type) -> None:
     assert isinstance(InMemoryProvisioner("p"), kind)
+
+
+def test_parameters_are_given_by_name() -> None:
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        ControllerParameters(None)  # type: ignore[misc, call-arg, arg-type]
+    assert moorage.compat.ControllerParameters is ControllerParameters

@@ -4,6 +4,8 @@ binder and the host of volume plugins of v1.14, the nodes of a cache of v1.13.
 
 from __future__ import annotations
 
+from moorage.controllers.volume_operations import ControllerParameters as ControllerParameters
+
 from .adapted_binder import AdaptedBinder as AdaptedBinder
 from .nodes_of_cache import NodeTree as NodeTree
 from .nodes_of_cache import update_node_name_to_info_map as update_node_name_to_info_map

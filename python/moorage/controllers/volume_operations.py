@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Event, RLock, Thread
 from typing import Any, TypeAlias, TypeVar
 
@@ -551,8 +552,9 @@ IN_TREE = "kubernetes.io/"
 """Prefix of the names of in-tree plugins, which the controller itself runs."""
 
 
-class ControllerParameters(Struct, frozen=True, kw_only=True):
-    """The parameters of a `PersistentVolumeController`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControllerParameters:
+    """The parameters of a `PersistentVolumeController` and of a `VolumeHost`, given by name.
 
     Attributes
     ----------

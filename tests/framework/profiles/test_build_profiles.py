@@ -41,15 +41,15 @@ class Bind(BindPlugin):
 
 
 class Both(FilterPlugin, ScorePlugin):
-    name = "Both"
+    name, filter_all, score_all = "Both", None, None  # which nobody calls here
 
 
 class Filters(FilterPlugin):
-    name = "Filters"
+    name, filter_all = "Filters", None
 
 
 class Scores(ScorePlugin):
-    name = "Scores"
+    name, score_all = "Scores", None
 
 
 class Broken(FilterPlugin):
@@ -60,7 +60,7 @@ class Broken(FilterPlugin):
 
 
 class Alias(ScorePlugin):
-    name = "Original"
+    name, score_all = "Original", None
 
 
 REGISTRY = Registry(
@@ -226,15 +226,15 @@ def test_profiles_must_agree() -> None:
 def test_closing_asks_everybody_and_joins_what_failed() -> None:
     closed: list[str] = []
     plugins = [
-        make(FilterPlugin, "A", close=ValueError("one")),
-        make(FilterPlugin, "B", close=lambda self: closed.append("B")),
-        make(FilterPlugin, "C", close=KeyError("two")),
+        make(FilterPlugin, "A", filter_all=None, close=ValueError("one")),
+        make(FilterPlugin, "B", filter_all=None, close=lambda self: closed.append("B")),
+        make(FilterPlugin, "C", filter_all=None, close=KeyError("two")),
     ]
     with pytest.raises(MoorageError) as caught:
         framework(*plugins).close()
     assert str(caught.value) == "A failed to close: one\nC failed to close: 'two'"
     assert closed == ["B"]
-    framework(make(FilterPlugin, "D")).close()
+    framework(make(FilterPlugin, "D", filter_all=None)).close()
 
 
 def test_a_framework_without_a_sorter_has_no_order() -> None:
@@ -243,7 +243,7 @@ def test_a_framework_without_a_sorter_has_no_order() -> None:
 
 
 def test_plugins_are_handed_the_handle() -> None:
-    plugin = make(FilterPlugin, "A")
+    plugin = make(FilterPlugin, "A", filter_all=None)
     one = framework(plugin)
     assert plugin.handle is one.handle
     assert one.handle.framework is one

@@ -1,4 +1,4 @@
-"""A plugin with a misspelt method is refused when its profile is made."""
+"""A plugin with a misspelt method, or without one, is refused when its profile is made."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def answer(*given: Any) -> None:
         ),
         ((mo.FilterPlugin,), ["filter", "events_to_register"], ("events_to_register", mo.EnqueueExtensions)),
         ((mo.FilterPlugin,), ["filter_all", "score"], ("score", mo.ScorePlugin)),
+        ((mo.RowPlugin, mo.FilterPlugin), ["filter_row"], ("filter_row", "filter_rows")),
+        (
+            (mo.RowPlugin, mo.ScorePlugin),
+            ["score_rows", "NormalizeRows"],
+            ("NormalizeRows", "normalize_rows"),
+        ),
     ],
 )
 def test_a_misspelt_method_is_named_with_the_right_one(
@@ -43,6 +49,20 @@ def test_a_misspelt_method_is_named_with_the_right_one(
     with pytest.raises(mo.InputError) as caught:
         mo.Profile((*mo.default_profile().plugins, plugin))
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("bases", "methods", "missing"),
+    [
+        ((mo.FilterPlugin,), [], "filter or filter_all, which FilterPlugin"),
+        ((mo.FilterPlugin, mo.ScorePlugin), ["filter"], "score or score_all, which ScorePlugin"),
+        ((mo.RowPlugin, mo.ScorePlugin), ["begin", "score"], "score_rows, which ScorePlugin"),
+    ],
+)
+def test_a_method_that_is_missing_is_named(bases: tuple[type, ...], methods: list[str], missing: str) -> None:
+    plugin = type("Mine", bases, {"name": "Mine", **dict.fromkeys(methods, answer)})()
+    with pytest.raises(mo.InputError, match=f"^plugin Mine has no method {missing} needs$"):
+        mo.Profile((*mo.default_profile().plugins, plugin))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from . import configuration as configuration
 from . import group_index as group_index
 from . import kernels as kernels
+from . import out_of_tree_plugins as out_of_tree_plugins
 from . import search_calls as search_calls
 from .events import QUEUE as QUEUE
 from .events import QUEUE_SKIP as QUEUE_SKIP

@@ -129,6 +129,12 @@ class Plugin:
         """Release resources when the framework is closed."""
 
 
+def is_open(method: object) -> bool:
+    """Whether a method of a base class only says that subclasses have it."""
+    code = getattr(method, "__code__", None)
+    return code is not None and "NotImplementedError" in code.co_names
+
+
 class QueuedPod(Protocol):
     """A pod in the scheduling queue.
 

@@ -1,11 +1,14 @@
-"""Plugins of rows, which the core's loop calls and which are not in-tree: in Python, and behind the C
-interface of moorage/plugin.h, which is in `include_dir()`. Both get rows, and answer codes and scores.
+"""Plugins that are not in-tree: plugins of rows, which the core's loop calls, in Python and behind the C
+interface of moorage/plugin.h, which is in `include_dir()`; both get rows, and answer codes and scores. Also
+what is wrong with the methods of a plugin.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,7 +23,16 @@ from moorage.errors import InputError, PluginError, printable
 
 from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, invalid_score
 from .in_tree_plugins import NativePlugin
-from .interface import NOT_SATISFIED, FilterPlugin, Plugin, ScorePlugin
+from .interface import (
+    BASES,
+    NOT_SATISFIED,
+    EnqueueExtensions,
+    FilterPlugin,
+    Plugin,
+    ScorePlugin,
+    SignPlugin,
+    is_open,
+)
 from .nodes_view import NodesView
 from .status import Code, Status, error_status
 
@@ -242,6 +254,55 @@ def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | N
     }
     plugin: Plugin = type(external.name, tuple(bases), fields)(args)
     return plugin
+
+
+# ---- methods -----------------------------------------------------------------------------------------------
+# Methods of plugins whose names are misspelt, so that nobody calls them, and those that are missing.
+
+_ALIKE = 0.8
+_FORMS: Mapping[type[Any], str] = {FilterPlugin: "filter", ScorePlugin: "score"}
+
+
+@cache
+def wrong_method(kind: type[Plugin]) -> str:
+    """Return what is wrong with the methods of a plugin's class. The name of one is that of a method of an
+    extension point but for capitals and underscores, or is like one that the class lacks, or is that of one
+    whose base the class does not extend; or no method filters or scores.
+
+    Returns
+    -------
+    str
+        "" if nothing is wrong.
+    """
+    points: list[type[Any]] = [Plugin, EnqueueExtensions, SignPlugin, RowPlugin, *BASES]
+    bases = [base for base in points if issubclass(kind, base)]
+    known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}
+    own = [name for name in dir(kind) if name not in known and callable(getattr(kind, name, None))]
+    own = [name for name in own if not name.startswith("_")]
+    for base in points:
+        for name in own if base not in bases else ():
+            if name in vars(base) and getattr(kind, name) is not getattr(NativePlugin, name, None):
+                return f"has a method {name}, which nobody calls; it must extend {base.__name__}"
+    for name, base in known.items():
+        is_missing = getattr(kind, name) is vars(base)[name]
+        # An adapter around the method for all nodes, which is missing too.
+        other = vars(base).get(f"{name}_all")
+        is_needed = is_open(vars(base)[name]) or (other and getattr(kind, f"{name}_all") is other)
+        for written in own if is_missing else ():
+            is_same = _without_underscores(written) == _without_underscores(name)
+            if is_same or (is_needed and get_close_matches(name, [written], 1, _ALIKE)):
+                return f"has a method {written}, which nobody calls; did you mean {name}?"
+    for base, name in _FORMS.items():
+        by_rows = issubclass(kind, RowPlugin)
+        forms = (f"{name}_rows",) if by_rows else (name, f"{name}_all")
+        giver = RowPlugin if by_rows else base
+        if issubclass(kind, base) and all(getattr(kind, form) is vars(giver)[form] for form in forms):
+            return f"has no method {' or '.join(forms)}, which {base.__name__} needs"
+    return ""
+
+
+def _without_underscores(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 # ---- failures ----------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,13 +20,11 @@ from .extension_points import SCORE_ERROR
 from .in_tree_plugins import CorePostFilter, NativePlugin, UnitPlugin
 from .interface import (
     BASES,
-    EnqueueExtensions,
     FilterPlugin,
     Plugin,
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
-    SignPlugin,
 )
 from .status import Code, Status, error_status
 
@@ -35,56 +32,6 @@ if TYPE_CHECKING:
     from moorage._core.decide.external import External
     from moorage._core.state.pod_class import Shape
     from moorage.kube import Pod
-
-
-# ---- plugin methods ----------------------------------------------------------------------------------------
-# Methods of plugins whose names are misspelt, so that nobody calls them.
-
-_ALIKE = 0.8
-
-
-@cache
-def misspelt_method(kind: type[Plugin]) -> str:
-    """Return what is wrong with the name of a method of a plugin's class: it is that of a method of an
-    extension point but for capitals and underscores, or is like one that the class lacks, or is that of one
-    whose base the class does not extend.
-
-    Returns
-    -------
-    str
-        "" if nothing is wrong.
-    """
-    points: list[type[Any]] = [Plugin, EnqueueExtensions, SignPlugin, *BASES]
-    bases = [base for base in points if issubclass(kind, base)]
-    known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}
-    own = [name for name in dir(kind) if name not in known and callable(getattr(kind, name, None))]
-    own = [name for name in own if not name.startswith("_")]
-    for base in points:
-        for name in own if base not in bases else ():
-            if name in vars(base) and getattr(kind, name) is not getattr(NativePlugin, name, None):
-                return f"has a method {name}, which nobody calls; it must extend {base.__name__}"
-    from difflib import get_close_matches  # few plugins need it
-
-    for name, base in known.items():
-        is_missing = getattr(kind, name) is vars(base)[name]
-        # An adapter around the method for all nodes, which is missing too.
-        other = vars(base).get(f"{name}_all")
-        is_needed = is_open(vars(base)[name]) or (other and getattr(kind, f"{name}_all") is other)
-        for written in own if is_missing else ():
-            is_same = _without_underscores(written) == _without_underscores(name)
-            if is_same or (is_needed and get_close_matches(name, [written], 1, _ALIKE)):
-                return f"has a method {written}, which nobody calls; did you mean {name}?"
-    return ""
-
-
-def _without_underscores(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def is_open(method: object) -> bool:
-    """Whether a method of a base class only says that subclasses have it."""
-    code = getattr(method, "__code__", None)
-    return code is not None and "NotImplementedError" in code.co_names
 
 
 # ---- profile -----------------------------------------------------------------------------------------------
@@ -120,9 +67,9 @@ class Profile:
     TypeError
         One of the plugins is something else, such as the class of one.
     InputError
-        A plugin has no name, or has a misspelt method, is unknown at a point, does not extend it,
-        or is listed twice; or, without
-        `points`, there is a weight of a plugin that the profile does not have, or that does not score.
+        A plugin has no name, has a misspelt method or lacks one, is unknown at a point, does not extend it,
+        or is listed twice; or, without `points`, there is a weight of a plugin that the profile does not
+        have, or that does not score.
 
     Attributes
     ----------
@@ -228,7 +175,8 @@ class Profile:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
             kind = type(plugin)  # whose hash mypy takes for that of its objects
-            if not plugin.in_core and (why := misspelt_method(kind)):  # type: ignore[arg-type]
+            is_ours = kind.__module__.startswith("moorage.")
+            if not is_ours and (why := room.out_of_tree_plugins.wrong_method(kind)):  # type: ignore[arg-type]
                 raise InputError(f"plugin {plugin.name} {why}")
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:

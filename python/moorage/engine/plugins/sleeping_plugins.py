@@ -20,8 +20,7 @@ from ..framework import events
 from ..framework.claim_plugins import ClaimPlugin, ClaimsPlugin
 from ..framework.events import ActionType, on
 from ..framework.in_tree_plugins import UNSIGNED, CorePostFilter, gates_only_with
-from ..framework.interface import Plugin
-from ..framework.profile import is_open
+from ..framework.interface import Plugin, is_open
 
 _CHANGES = ActionType.ADD | ActionType.UPDATE
 _OF_ALL_PODS = "another", "close", "events_to_register", "lister", "required_handle", "sign_pod", "skips"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from moorage._core.queue.pod_queue import PodQueue
 from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
 from moorage._core.queue.unschedulable_pods import RejectedPods, Rejection, rejection_of
-from moorage.errors import InputError
+from moorage.errors import InputError, PluginError
 from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, group_of
 from moorage.kube.releases import Release
@@ -503,7 +503,9 @@ class Gates:
                 continue
             info.unschedulable_plugins = joined(info.unschedulable_plugins, plugin.name)
             info.gating_plugin = plugin.name
-            if status.code == Code.ERROR:
+            if status.code == Code.ERROR and not isinstance(
+                status.err, PluginError
+            ):  # which is logged already
                 logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())
             return True
         info.gating_plugin = ""

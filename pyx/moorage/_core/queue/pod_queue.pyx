@@ -156,6 +156,12 @@ cdef class PodQueue:
     def backoff_until(self, QueuedPodInfo info not None):
         """Return when the backoff of a pod ends; None for one without backoff.
 
+        kube-scheduler looks once a second whose backoff has ended, and moves the pods of one second
+        together, so that those of high priority go first. So the end is rounded down to a whole second, and
+        the pod moves when that second is over: at 14.0 for an end of 13.0, which `next_event` returns. Where
+        no pod is active, `pop` does not wait for it. With the gate SchedulerPopFromBackoffQ off, a pod moves
+        at its exact end.
+
         Returns
         -------
         float or None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.doors.kube import manifest_causes, newly_refused
 
+import moorage as mo
 from moorage.kube.releases import ALWAYS, RELEASES, Condition, FeatureGates, feature_gates, split_condition
 
 SERVICE = {"metadata": {"name": "1st"}, "spec": {"ports": [{"port": 80}]}}
@@ -79,3 +80,17 @@ def test_what_the_later_release_alone_refuses() -> None:
 def test_another_text_about_a_field_is_nothing_new() -> None:
     pod = {"spec": {"tolerations": [{"key": "a", "operator": "In"}]}}
     assert newly_refused(pod, "Pod", "v1", gates("1.34"), gates("1.35")) == []
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job"])
+def test_tolerations_that_compare_stay_once_a_server_has_them(kind: str) -> None:
+    above = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "tolerations": [above]}
+    if kind == "Job":
+        spec = {"template": {"spec": spec | {"restartPolicy": "Never"}}}
+    obj = {"apiVersion": "v1" if kind == "Pod" else "batch/v1", "kind": kind, "spec": spec}
+    off = {"TaintTolerationComparisonOperators": False}
+    change = mo.Scheduler(mo.Cluster(), feature_gates=off).change
+    with pytest.raises(mo.InputError, match=r'tolerations\[0\]\.operator: Unsupported value: "Gt"'):
+        change.apply(obj | {"metadata": {"name": "a"}})
+    assert change.apply(obj | {"metadata": {"name": "a", "uid": "u"}}).created

@@ -81,6 +81,14 @@ OF_PODS = {"apiGroups": [""], "resources": ["pods"]}
 CHECK = "!authorizer.requestResource.check('get').errored()"  # costs 350,000
 
 
+def test_a_namespace_that_objects_imply_is_not_asked_about() -> None:
+    policies = _policies("false", {"apiGroups": [""], "resources": ["pods", "namespaces"]})
+    pod = POD | {"metadata": {"name": "a", "namespace": "team"}}
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    assert [text.split(" is ")[0] for text in _denied(policies, pod)] == ['pods "a"']
+    assert len(mo.admit(policies, team, pod).refused) == 2
+
+
 def test_expressions_that_cost_too_much_are_errors() -> None:
     costly = " && ".join([CHECK] * 3)
     (text,) = _denied(_policies(costly, OF_PODS), POD)

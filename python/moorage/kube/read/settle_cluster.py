@@ -80,7 +80,8 @@ def refuse_objects(
     places: dict[str, Origin] = {}
     for obj, error in new_pods.refused_objects(objects):
         places = places or dict(zip(map(key_of, completed.objects), completed.places, strict=True))
-        refusals.add(error, obj, places.get(key_of(obj), Origin()))
+        if key_of(obj) in places:  # a namespace that objects imply is there already
+            refusals.add(error, obj, places[key_of(obj)])
     refusals.raise_any()
 
 

@@ -185,8 +185,8 @@ class RemovalVerdict:
 
     def document(self, events: tuple[NodeEvent, ...]) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
-        times = {"events": events, "goes_at": self.goes_at or None, "expires": self.expires or None}
-        return NodeFate.from_object(self, **versions([self.autoscaler]), **times)
+        times = {"goes_at": self.goes_at or None, "expires": self.expires or None}
+        return NodeFate.from_object(self, **versions([self.autoscaler]), **times, events=events)
 
 
 def removal_verdict(

@@ -22,7 +22,7 @@ from moorage.cluster.examine import Examination
 from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Object, Pod
-from moorage.kube.model.event import Event as NodeEvent
+from moorage.kube.model.event import Event as ClusterEvent
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.lazy import NamedTuple
 from moorage.store import ApiError, DeletedFinalStateUnknown
@@ -357,7 +357,7 @@ class FollowedCluster:
     def __init__(self, client: ApiClient, bindings: PredictedBindings | None = None) -> None:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
         self.bindings, self.changes = bindings, 0
-        self.events: list[NodeEvent] = []
+        self.events: list[ClusterEvent] = []
         self._follower: Thread | None = None
         factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
         self.informers: dict[type[Object], Informer[Any]] = {

@@ -59,6 +59,11 @@ class Event(Object, frozen=True):
         times = (seen, self.last_timestamp, self.deprecated_last_timestamp, self.event_time)
         return next(filter(None, (*times, self.first_timestamp)), "")
 
+    @property
+    def times(self) -> int:
+        """How often it was seen."""
+        return self.count or (self.series and self.series.count) or self.deprecated_count or 1
+
 
 class NodeEvent(Document, frozen=True):
     """An event of a node, as documents have it."""
@@ -75,11 +80,9 @@ class NodeEvent(Document, frozen=True):
     @classmethod
     def of_node(cls, events: Iterable[Event], name: str) -> tuple[NodeEvent, ...]:
         """Return the events of a node, the newest first."""
-        own = (event for event in events if event.about.name == name)
         documents = [
-            cls(event.last, event.type, event.reason, times or 1, event.message or event.note)
-            for event in own
-            for seen in [event.series and event.series.count]
-            for times in [event.count or seen or event.deprecated_count]
+            cls(event.last, event.type, event.reason, event.times, event.message or event.note)
+            for event in events
+            if (event.about.kind, event.about.name) == ("Node", name)
         ]
         return tuple(sorted(documents, key=lambda event: event.last, reverse=True))

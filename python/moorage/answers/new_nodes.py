@@ -22,7 +22,7 @@ from moorage.controllers.api_server import admission_of
 from moorage.controllers.availability import Rollout, why_awaited
 from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler.schedule_pods import replica
-from moorage.errors import InputError, nearest, number_of
+from moorage.errors import InputError, located, nearest, number_of
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
@@ -228,13 +228,12 @@ def nodes_needed(
     scheduler.sync()
     pods, skipped = pending_pods(scheduler) if workload is None else (asked_pods(workload), {})
     templates = _templates(like)
-    for name, price in prices.items():
-        if name not in templates:
-            raise InputError(f'there is no template "{name}"{nearest(name, templates)}', source=_PRICES)
-        if not 0 <= price < inf:
-            raise InputError(
-                f"the price of {name} must be a number of at least 0, not {price}", source=_PRICES
-            )
+    with located(source="prices"):
+        for name, price in prices.items():
+            if name not in templates:
+                raise InputError(f'there is no template "{name}"{nearest(name, templates)}')
+            if not 0 <= price < inf:
+                raise InputError(f"the price of {name} must be a number of at least 0, not {price}")
     if most < 0:
         raise InputError(f"max must be a whole number of at least 0, not {most}")
     pods, withheld = admitted_pods(scheduler, pods)
@@ -318,9 +317,6 @@ def admitted_pods(scheduler: ChangingScheduler, pods: Sequence[Pod]) -> tuple[li
     let, held = let_go(scheduler, new)
     by_key = {pod.key: pod for pod in let}
     return [by_key.get(pod.key, pod) for pod in out if pod.key not in held], withheld | held
-
-
-_PRICES = "prices"
 
 
 def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:

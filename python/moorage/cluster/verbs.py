@@ -314,7 +314,7 @@ def joined(changes: Iterable[RequestedChange]) -> list[RequestedChange]:
         if (
             last is not None
             and (last.option, last.words[1:]) == (change.option, change.words[1:])
-            and change.words[0] not in (last.words[0], *last.more)  # it has no effect, and says so
+            and change.words[0] not in (last.words[0], *last.more)  # the second has no effect, and says so
         ):
             together[-1] = last._replace(more=(*last.more, change.words[0]))
         else:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from moorage._core.base.indexed_objects import new_states, of_dependents
@@ -617,7 +616,7 @@ class ClusterControllers(SavedFields):
             return None
         (step, new), available = at, sum(healthy.values())
         updated = filter(is_active, self.control.owned(new))
-        return structs.replace(rollout_of(obj, obj.spec.replicas or 0, updated, available), step=step)
+        return replace(rollout_of(obj, obj.spec.replicas or 0, updated, available), step=step)
 
     def _related(self, obj: Object) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""

@@ -104,8 +104,8 @@ class Preemptor(NamedTuple):
 
     def order(self, candidate: QueuedWorkload) -> tuple[bool, bool, tuple[int, int, str]]:
         """What is smaller for whom it preempts first."""
-        is_own = candidate.cluster_queue == self.queue.name
-        return not candidate.is_true(EVICTED), is_own, candidate.rank()
+        is_left, place = rank(candidate)
+        return is_left, candidate.cluster_queue == self.queue.name, place
 
 
 class QueueState:

@@ -54,8 +54,8 @@ def let_go(
         if not preempting:
             for each in new_preemptions(queues.cycles, before):
                 owner = owner_of(queues.kueue.workloads[each.by].obj)
-                why = Withheld(f"Kueue would preempt {name_of(queues.kueue, each.workload)} for it", True)
-                whys.setdefault(f"{owner.namespace}/{owner.name}", why)
+                why = f"Kueue would preempt {name_of(queues.kueue, each.workload)} for it"
+                whys.setdefault(f"{owner.namespace}/{owner.name}", Withheld(why, waits=True))
         for pod, stand_in in zip(pods, stand_ins, strict=True):
             if stand_in is not None and stand_in.key in whys:
                 withheld[pod.key] = whys[stand_in.key]

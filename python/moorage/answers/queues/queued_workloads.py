@@ -113,9 +113,9 @@ def whys_of_pods(queues: QueueController) -> dict[str, Withheld]:
     """Return by ``namespace/name`` why pods wait or are refused that go through queues by themselves, or with
     a group or StatefulSet."""
     kueue = queues.kueue
-    refused = {workload.key: Withheld(why, False) for workload, why in refused_workloads(queues)}
+    refused = {workload.key: Withheld(why, waits=False) for workload, why in refused_workloads(queues)}
     return {
-        pod: refused.get(key) or Withheld(why_waiting(kueue, kueue.workloads[key]), True)
+        pod: refused.get(key) or Withheld(why_waiting(kueue, kueue.workloads[key]), waits=True)
         for pod, key in queues.queued_pods().items()
         if key in refused or kueue.workloads[key].status in ("pending", "quotaReserved")
     }

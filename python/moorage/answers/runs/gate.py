@@ -350,7 +350,7 @@ class Removed(NamedTuple):
     unfinished : Rollout or None
         How far the rollout has come, if it is not complete.
     strategy : str
-        See `_strategy`.
+        That it may stop all pods, or its steps; "" for nothing to say.
     """
 
     workload: Workload

@@ -183,7 +183,7 @@ class QueueController(SavedFields):
         if is_known and not (decides and self._is_behind):
             return False
         changed = [*self._changed()]
-        self._version = self._client.list(ResourceFlavor)[1]  # that of all kinds, with a list of few
+        self._version = self._client.list(ResourceFlavor)[1]  # of all kinds; flavors are few
         if changed:
             self._follow(changed)
             self._is_behind = True

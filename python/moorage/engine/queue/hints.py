@@ -503,9 +503,8 @@ class Gates:
                 continue
             info.unschedulable_plugins = joined(info.unschedulable_plugins, plugin.name)
             info.gating_plugin = plugin.name
-            if status.code == Code.ERROR and not isinstance(
-                status.err, PluginError
-            ):  # which is logged already
+            is_logged = isinstance(status.err, PluginError)
+            if status.code == Code.ERROR and not is_logged:
                 logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())
             return True
         info.gating_plugin = ""

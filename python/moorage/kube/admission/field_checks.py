@@ -407,7 +407,7 @@ def label_faults(labels: Any, field: str) -> Iterator[Fault]:
 
 
 def _node_amount_faults(amounts: Any, field: str) -> Iterator[Fault]:
-    """Yield which resources of a node are below zero, or are counted, and no integers."""
+    """Yield the resources of a node that are negative, or are counted and no whole number."""
     for name, given in amounts.items():
         if str(given).isdecimal():
             continue

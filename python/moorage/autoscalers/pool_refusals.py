@@ -113,7 +113,7 @@ class NodePoolTrial(Trial[PassQuestion]):
             yield from self._try(Kind.POOL, f"add the label {key}={value} to the pool", label)
         yield from self._higher_limits()
         yield from self.without_daemons()
-        if any(not offering.available for kind in self._types for offering in kind.offerings):
+        if any(each.may_come and not each.available for kind in self._types for each in kind.offerings):
             every = of_settings(lambda types: [*map(_available, types)])
             yield from self._try(Kind.OFFERINGS, "wait for offerings that are not available", every)
 
@@ -259,8 +259,8 @@ def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity
 
 
 def _available(kind: InstanceType) -> InstanceType:
-    """A type with all its offerings available."""
-    return replace(kind, offerings=tuple([replace(offering, available=True) for offering in kind.offerings]))
+    """A type with all offerings available that may come."""
+    return replace(kind, offerings=tuple([replace(each, available=each.may_come) for each in kind.offerings]))
 
 
 def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:

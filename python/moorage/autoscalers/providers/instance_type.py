@@ -74,6 +74,8 @@ class Offering:
         Whether the price is not known, but is at most this.
     is_paid : bool
         Whether the instances were paid for before: the price only says which one comes.
+    may_come : bool
+        Whether it may be available later: not if its node class or its zone never has it.
     """
 
     zone: str
@@ -86,6 +88,7 @@ class Offering:
     capacity_override: Mapping[str, Quantity] = field(default_factory=dict)
     is_bound: bool = False
     is_paid: bool = False
+    may_come: bool = True
 
     @property
     def is_launchable(self) -> bool:

@@ -241,11 +241,17 @@ def offerings(
         for capacity_type in sorted({*kind.supported_usage_classes} & {"on-demand", "spot"}):
             price = market.price(kind, zone, capacity_type)
             is_gone = (kind.instance_type, zone, capacity_type) in market.unavailable
-            is_available = is_compatible and price is not None and zone in own and not is_gone
+            may_come = is_compatible and price is not None and zone in own
             bound = capacity_type == "spot" and market.spot_prices is None
             bound = bound and market.own_prices.of(kind.instance_type, zone, capacity_type) is None
             yield Offering(
-                zone, capacity_type, price or 0.0, is_available, requirements=tuple(more), is_bound=bound
+                zone,
+                capacity_type,
+                price or 0.0,
+                may_come and not is_gone,
+                requirements=tuple(more),
+                is_bound=bound,
+                may_come=may_come,
             )
     for reservation in reservations:
         zone, free = reservation.availability_zone, market.free_reserved.get(reservation.id, 0)
@@ -261,6 +267,7 @@ def offerings(
             free,
             tuple(labels),
             is_paid=market.own_prices.of(kind.instance_type, zone, RESERVED) is None,
+            may_come=is_compatible and zone in own,
         )
 
 

@@ -422,9 +422,6 @@ from moorage.engine.volume.metrics import (
 )
 from moorage.engine.volume.metrics import VOLUME_OPERATION_ERRORS as VOLUME_OPERATION_ERRORS
 from moorage.engine.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_SECONDS
-from moorage.engine.volume.metrics import (
-    register_volume_scheduling_metrics as register_volume_scheduling_metrics,
-)
 
 # The tables of csi-translation-lib, plugin by plugin.
 from moorage.engine.volume.volume_topology import MIGRATED as MIGRATED

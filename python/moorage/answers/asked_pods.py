@@ -28,7 +28,6 @@ from moorage.kube.model.workload import QUEUE
 from moorage.kube.workloads.job_state import INDEX
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
-from moorage.lazy import NamedTuple
 from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, ObjectStore, find_object
 
 INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
@@ -76,19 +75,6 @@ def as_template(pod: Pod) -> Pod:
 
 
 # ---- what Kueue would have to let go first -----------------------------------------------------------------
-
-
-class Withheld(NamedTuple):
-    """Why a pod does not come in.
-
-    Attributes
-    ----------
-    waits : bool
-        Kueue does not let it go. Otherwise it is refused.
-    """
-
-    text: str
-    waits: bool
 
 
 def is_queued(client: ObjectClient, pod: Pod) -> bool:

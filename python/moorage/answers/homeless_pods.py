@@ -21,8 +21,6 @@ from moorage.kube.workloads.ownership import controller_of
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient
 
-from .asked_pods import Withheld
-
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
 KEPT, NOT_ROLLED_OUT = "kept", "not-rolled-out"
 HELD = (KEPT, NOT_ROLLED_OUT)
@@ -30,6 +28,19 @@ HELD = (KEPT, NOT_ROLLED_OUT)
 and it is not simulated how that is rolled out."""
 EXAMPLES = 5
 """The most objects that a sentence names."""
+
+
+class Withheld(NamedTuple):
+    """Why a pod does not come in.
+
+    Attributes
+    ----------
+    waits : bool
+        Kueue does not let it go. Otherwise it is refused.
+    """
+
+    text: str
+    waits: bool
 
 
 class HomelessPod(NamedTuple):

@@ -28,9 +28,9 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
-from .asked_pods import Withheld, as_template, is_queued, pending_pods, store_with_claims, without_evictions
+from .asked_pods import as_template, is_queued, pending_pods, store_with_claims, without_evictions
 from .bounds.placement_bound import ASSUMPTIONS, Relaxation, relax
-from .homeless_pods import refused_by_name
+from .homeless_pods import Withheld, refused_by_name
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND, PlanStatus
 from .pod_moves import fits_nowhere_else

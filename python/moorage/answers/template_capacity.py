@@ -33,7 +33,6 @@ from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGrou
 from moorage.table import Table, Tabular
 
 from .asked_pods import (
-    Withheld,
     as_template,
     checked_needs,
     free_amounts,
@@ -47,6 +46,7 @@ from .asked_pods import (
 from .explain.explain_group import GroupTrial
 from .explain.pod_claims import PodClaims
 from .explain.rules.devices import lacking_requests
+from .homeless_pods import Withheld
 
 FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""

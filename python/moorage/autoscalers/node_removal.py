@@ -183,7 +183,7 @@ class RemovalVerdict:
         else:
             yield f"nothing frees it{tried_text(self.kinds)}"
 
-    def document(self, events: tuple[NodeEvent, ...]) -> NodeFate:
+    def document(self, events: tuple[NodeEvent, ...] = ()) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
         times = {"goes_at": self.goes_at or None, "expires": self.expires or None}
         return NodeFate.from_object(self, **versions([self.autoscaler]), **times, events=events)

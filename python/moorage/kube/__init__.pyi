@@ -322,6 +322,7 @@ from .model.workload import RollingUpdateDeployment as RollingUpdateDeployment
 from .model.workload import RollingUpdateStatefulSetStrategy as RollingUpdateStatefulSetStrategy
 from .model.workload import Rollout as Rollout
 from .model.workload import RolloutSpec as RolloutSpec
+from .model.workload import RolloutStatus as RolloutStatus
 from .model.workload import Service as Service
 from .model.workload import ServicePort as ServicePort
 from .model.workload import ServiceSpec as ServiceSpec

@@ -11,7 +11,8 @@ from moorage.kube import Pod
 from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.workload import KUEUE
 
-from ..asked_pods import Withheld, is_queued
+from ..asked_pods import is_queued
+from ..homeless_pods import Withheld
 from .decided_workloads import name_of, new_preemptions, owner_of
 from .queued_workloads import whys_of_pods
 

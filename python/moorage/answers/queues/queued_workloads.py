@@ -17,7 +17,7 @@ from moorage.lazy import NamedTuple
 from moorage.queues import Cycle, Kueue
 from moorage.queues.jobs.job_workloads import framework_of
 
-from ..asked_pods import Withheld
+from ..homeless_pods import Withheld
 from .decided_workloads import (
     PlacedOf,
     admissions,

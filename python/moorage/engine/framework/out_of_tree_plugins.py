@@ -260,6 +260,8 @@ def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | N
 # Methods of plugins whose names are misspelt, so that nobody calls them, and those that are missing.
 
 _ALIKE = 0.8
+_OF_FORKS = "clone"
+"""A fork calls this method of any plugin."""
 _FORMS: Mapping[type[Any], str] = {FilterPlugin: "filter", ScorePlugin: "score"}
 
 
@@ -277,11 +279,14 @@ def wrong_method(kind: type[Plugin]) -> str:
     points: list[type[Any]] = [Plugin, EnqueueExtensions, SignPlugin, RowPlugin, *BASES]
     bases = [base for base in points if issubclass(kind, base)]
     known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}
-    own = [name for name in dir(kind) if name not in known and callable(getattr(kind, name, None))]
-    own = [name for name in own if not name.startswith("_")]
+    theirs = [each for each in kind.__mro__ if not each.__module__.startswith("moorage.")]
+    own = sorted(
+        {name for each in theirs for name in vars(each) if not name.startswith("_")}.difference(known)
+    )
+    own = [name for name in own if name != _OF_FORKS and callable(getattr(kind, name))]
     for base in points:
         for name in own if base not in bases else ():
-            if name in vars(base) and getattr(kind, name) is not getattr(NativePlugin, name, None):
+            if name in vars(base):
                 return f"has a method {name}, which nobody calls; it must extend {base.__name__}"
     for name, base in known.items():
         is_missing = getattr(kind, name) is vars(base)[name]

@@ -11,7 +11,6 @@ from tests.framework.make import ERROR, UNSCHEDULABLE, said
 from tests.make import pod
 
 from moorage.engine.framework import Code, Status, WaitingPod
-from moorage.errors import InputError
 
 TIMEOUT = "rejected due to timeout after waiting {} at plugin {}"
 
@@ -25,19 +24,10 @@ def test_every_plugin_must_allow() -> None:
     assert one.get_pending_plugins() == ["a", "b"]
     one.allow("a")
     assert (one.get_pending_plugins(), one.signal) == (["b"], None)
-    assert not one.allow("unknown")
+    one.allow("unknown")
     assert one.signal is None
     one.allow("b")
     assert one.signal == Status(Code.SUCCESS)
-
-
-def test_a_plugin_that_the_profile_lacks_cannot_allow() -> None:
-    one = WaitingPod(pod("p"), {"Gate": 10.0}, 0.0, {"Gate", "Other"})
-    assert not one.allow("Other")
-    with pytest.raises(
-        InputError, match=r"^the profile of pod default/p has no plugin 'Gat'; nearest: Gate$"
-    ):
-        one.allow("Gat")
 
 
 def test_the_shortest_timer_decides() -> None:

@@ -32,6 +32,7 @@ def answer(*given: Any) -> None:
         ((mo.FilterPlugin,), ["filter", "events_to_register"], ("events_to_register", mo.EnqueueExtensions)),
         ((mo.FilterPlugin,), ["filter_all", "score"], ("score", mo.ScorePlugin)),
         ((mo.RowPlugin, mo.FilterPlugin), ["filter_row"], ("filter_row", "filter_rows")),
+        ((mo.RowPlugin, mo.FilterPlugin), ["filter_rows", "score_rows"], ("score_rows", mo.ScorePlugin)),
         (
             (mo.RowPlugin, mo.ScorePlugin),
             ["score_rows", "NormalizeRows"],

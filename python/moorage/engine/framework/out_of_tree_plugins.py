@@ -301,8 +301,11 @@ def wrong_method(kind: type[Plugin]) -> str:
         by_rows = issubclass(kind, RowPlugin)
         forms = (f"{name}_rows",) if by_rows else (name, f"{name}_all")
         giver = RowPlugin if by_rows else base
-        if issubclass(kind, base) and all(getattr(kind, form) is vars(giver)[form] for form in forms):
+        is_lacking = all(getattr(kind, form, None) is vars(giver)[form] for form in forms)
+        if issubclass(kind, base) and is_lacking:
             return f"has no method {' or '.join(forms)}, which {base.__name__} needs"
+        if by_rows and not (is_lacking or issubclass(kind, base)):
+            return f"has a method {forms[0]}, which nobody calls; it must extend {base.__name__}"
     return ""
 
 

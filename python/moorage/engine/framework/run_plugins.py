@@ -624,7 +624,7 @@ class Framework:
         now : float
             The time in seconds.
         """
-        waiting = WaitingPod(pod, timeouts, now, self.profile.names)
+        waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from moorage.engine.cache.scheduler_cache import Enlisted
-from moorage.errors import InputError, nearest_or_known
 from moorage.kube import Pod
 from moorage.kube.go_texts import format_duration
 from moorage.saved_fields import SavedFields
@@ -37,8 +36,6 @@ class WaitingPod(SavedFields):
         Seconds to wait by plugin; the pod is rejected at once for zero or less.
     now : float
         Time in seconds at which the waiting begins.
-    profile : collection of str, optional
-        The plugins of the pod's profile; no other may allow the pod.
 
     Attributes
     ----------
@@ -48,11 +45,9 @@ class WaitingPod(SavedFields):
 
     fields = ("_deadlines", "_pending", "_signal", "_listeners")
 
-    def __init__(
-        self, pod: Pod, timeouts: Mapping[str, float], now: float, profile: Collection[str] = ()
-    ) -> None:
+    def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:
         self.pod, self.began = pod, now
-        self._timeouts, self._profile = dict(timeouts), profile
+        self._timeouts = dict(timeouts)
         self._deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
         self._pending = list(timeouts)
         self._signal: Status | None = None
@@ -85,16 +80,7 @@ class WaitingPod(SavedFields):
         -------
         bool
             False if none of them was waiting, or the pod was decided before.
-
-        Raises
-        ------
-        InputError
-            The profile has no such plugin.
         """
-        for plugin in plugins:
-            if self._profile and plugin not in self._profile:
-                hint = nearest_or_known(plugin, self._timeouts)
-                raise InputError(f"the profile of pod {self.pod.key} has no plugin {plugin!r}{hint}")
         with self._changed:
             waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
             for plugin in plugins:
@@ -229,7 +215,7 @@ class WaitingPods(SavedFields):
 
     def _made(self, name: str, like: WaitingPod) -> WaitingPod:
         """Make a pod that waits as one of another framework."""
-        return WaitingPod(like.pod, like._timeouts, like.began, like._profile)
+        return WaitingPod(like.pod, like._timeouts, like.began)
 
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod, in place of an earlier one with the same UID."""

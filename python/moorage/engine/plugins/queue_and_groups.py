@@ -111,7 +111,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         if len(handle.waiting_pods):
             for member in self._groups.scheduled(key)[0]:
                 waiting = handle.get_waiting_pod(member.metadata.uid)
-                if waiting is not None and self.name in waiting.get_pending_plugins():
+                if waiting is not None:
                     waiting.allow(self.name)
 
     @property

@@ -432,9 +432,8 @@ class GroupTurn:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""
         for pod in pods:
             started = self._context.bindings.waiting.get(pod.metadata.uid)
-            waiting = None if started is None else started.waiting
-            if waiting is not None and GangScheduling.name in waiting.get_pending_plugins():
-                waiting.allow(GangScheduling.name)
+            if started is not None and started.waiting is not None:
+                started.waiting.allow(GangScheduling.name)
 
     def _place(self, pods: Sequence[Pod], group: AnyGroup | None, scheduled: Sequence[Pod]) -> GroupResult:
         """Place the pods of a group, some of which may have a node already."""

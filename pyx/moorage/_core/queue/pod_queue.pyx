@@ -159,8 +159,8 @@ cdef class PodQueue:
         kube-scheduler looks once a second whose backoff has ended, and moves the pods of one second
         together, so that those of high priority go first. So the end is rounded down to a whole second, and
         the pod moves when that second is over: at 14.0 for an end of 13.0, which `next_event` returns. Where
-        no pod is active, `pop` does not wait for it. With the gate SchedulerPopFromBackoffQ off, a pod moves
-        at its exact end.
+        no pod is active, `pop` does not wait for it. With the gate SchedulerPopFromBackoffQ off, the end is
+        not rounded, and the pod moves at the first look after it.
 
         Returns
         -------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from moorage.answers import comparison_page
 from moorage.cli import main
 from moorage.kube.releases import DEFAULT
 from tests.house.source import ROOT
@@ -121,6 +123,26 @@ def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
     assert measures["cpu imbalance %"] == ["17.71", "16.88 (-0.83)"]
     same = Read(run("compare", "as-is", "as-is", "-f", "examples", "-o", "html"))
     assert "Every pod is in the same place." in same.text
+
+
+def test_moves_are_differences_from_the_first() -> None:
+    """A column that is empty is left out, and so are rows after the 500th."""
+    places = [["n1", "n1", "n2", ""], *[["", "n1", "", ""]] * 500]
+    differences = [SimpleNamespace(pod=f"a/{at}", places=each) for at, each in enumerate(places)]
+    names = ["as-is", "same", "other", "gone"]
+    document: Any = SimpleNamespace(
+        alternatives=[SimpleNamespace(measures={})] * 4, differences=differences, releases=None
+    )
+    found = Read(comparison_page(document, names, ["501 pods are not in the same place"]).html())
+    assert found.tables["Moves"][1:] == [
+        ["same", "no such pod", "n1", "500"],
+        ["gone", "n1", "no such pod", "1"],
+        ["other", "n1", "n2", "1"],
+    ]
+    pods = found.tables["Pods that are not in the same place"]
+    assert pods[:2] == [["pod", *names[:3]], ["a/0", "n1", "n1", "n2"]]
+    assert len(pods) == 501
+    assert "500 of 501 rows. -o csv has them all." in found.text
 
 
 def test_the_page_of_explain_has_the_figures_of_its_json(run: Any) -> None:

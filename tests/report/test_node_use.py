@@ -76,6 +76,18 @@ def test_neighbours_share_a_square_where_there_are_many(document: Any) -> None:
             )
 
 
+def test_use_is_summed_by_group_and_the_fullest_node_is_first(document: Any) -> None:
+    use = some(6)
+    use.requested["cpu"][5] = 12
+    page = simulation_page(document, use, None, ["nodes"]).html()
+    tables = Read(page).tables
+    assert tables["By zone (label z)"][1:] == [["a", "3", "30.0 %"], ["b", "3", "53.3 %"]]
+    nodes = tables["Nodes, the fullest first"][1:]
+    assert [row[0] for row in nodes] == ["n5", "n4", "n3", "n2", "n1", "n0"]
+    assert (nodes[0][-1], nodes[-1][-1]) == ("120.0 %", "")
+    assert ("width:100%" in page, "width:120" in page) == (True, False)
+
+
 def test_without_nodes_there_is_nothing(document: Any) -> None:
     assert heat_map(NONE, document) is None
 

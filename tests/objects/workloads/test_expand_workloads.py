@@ -38,6 +38,7 @@ def test_each_replica_has_a_name_and_a_uid_of_its_own(kind: str) -> None:
     made = expand(owner).pods
     assert len({item.name for item in made}) == 3
     assert len({item.metadata.uid for item in made}) == 3
+    assert made == expand(owner).pods
     for item in made:
         assert re.fullmatch(f"web-{SUFFIX}", item.name)
         assert item.metadata.generate_name == "web-"

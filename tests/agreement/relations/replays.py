@@ -21,7 +21,9 @@ def replayed_moment(asking: Asking) -> None:
     simulated = asking.ask("simulate", "--bound", form="csv")
     there = set(map(pod_name, asking.cluster.pods))
     ended = {
-        pod_name(pod) for pod in asking.cluster.pods if pod["status"].get("phase") in ("Succeeded", "Failed")
+        pod_name(pod)
+        for pod in asking.cluster.pods
+        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     }
     here = Counter(
         (_name(f"{row['namespace']}/{row['pod']}", there), row["node"])

@@ -81,6 +81,18 @@ def price_score(price: float, nodes: int, cpu: int, pods: int, preferred: int) -
     return suppressed * (price * nodes + stable) / (pod_price * pods + stable)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "preferred"), [(1, 1), (2, 1), (3, 2), (7, 4), (21, 8), (61, 16), (201, 32)]
+)
+def test_price_takes_the_group_with_the_lowest_score(cluster: int, preferred: int) -> None:
+    shapes = {"small": (0.2, 4), "tall": (0.3, 4), "large": (0.7, 16)}
+    scores = {
+        name: price_score(shapes[name][0], nodes, shapes[name][1], pods, preferred)
+        for name, nodes, pods in ALL
+    }
+    assert chosen(resolved(expander="price"), ALL, cluster) == min(scores, key=lambda name: scores[name])
+
+
 def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
     amounts, given = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}, Timeline()
     bare, full = group("bare", price=1.0), group("full", price=1.0)

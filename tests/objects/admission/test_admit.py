@@ -144,3 +144,11 @@ def test_null_in_a_list_is_an_empty_item_as_go_reads_it() -> None:
     node = written("v1/Node", "n", status={"capacity": {"cpu": "x"}})
     (refusal,) = mo.admit(mo.Cluster(), node).refused
     assert "cannot be handled as a Node: quantities must match" in str(refusal)
+
+
+def test_amounts_of_a_node_are_judged_in_a_manifest_too() -> None:
+    status = {"capacity": {"cpu": "-1"}, "allocatable": {"pods": "1500m"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}
+    (refused,) = mo.admit(mo.Cluster(), node).refused
+    assert "status.capacity.cpu: Invalid value" in refused.message
+    assert "status.allocatable.pods: Invalid value" in refused.message

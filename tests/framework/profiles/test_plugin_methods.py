@@ -71,6 +71,7 @@ def test_a_method_that_is_missing_is_named(bases: tuple[type, ...], methods: lis
     [
         ((mo.ScorePlugin,), ["score", "scores", "score_of_zone"]),
         ((mo.FilterPlugin,), ["filter_all", "filters", "_filter"]),
+        ((mo.FilterPlugin,), ["filter", "begin", "follow", "reasons", "clone"]),
         ((mo.FilterPlugin, mo.ScorePlugin), ["filter", "score_all", "read"]),
         ((mo.RowPlugin, mo.FilterPlugin), ["filter_rows", "begin"]),
     ],

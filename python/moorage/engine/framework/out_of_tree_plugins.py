@@ -260,8 +260,6 @@ def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | N
 # Methods of plugins whose names are misspelt, so that nobody calls them, and those that are missing.
 
 _ALIKE = 0.8
-_OF_FORKS = "clone"
-"""A fork calls this method of any plugin."""
 _FORMS: Mapping[type[Any], str] = {FilterPlugin: "filter", ScorePlugin: "score"}
 
 
@@ -269,7 +267,7 @@ _FORMS: Mapping[type[Any], str] = {FilterPlugin: "filter", ScorePlugin: "score"}
 def wrong_method(kind: type[Plugin]) -> str:
     """Return what is wrong with the methods of a plugin's class. The name of one is that of a method of an
     extension point but for capitals and underscores, or is like one that the class lacks, or is that of one
-    whose base the class does not extend; or no method filters or scores.
+    whose base the class does not extend; or the class lacks the method that filters or scores.
 
     Returns
     -------
@@ -283,10 +281,11 @@ def wrong_method(kind: type[Plugin]) -> str:
     own = sorted(
         {name for each in theirs for name in vars(each) if not name.startswith("_")}.difference(known)
     )
-    own = [name for name in own if name != _OF_FORKS and callable(getattr(kind, name))]
+    own = [name for name in own if callable(getattr(kind, name))]
     for base in points:
         for name in own if base not in bases else ():
-            if name in vars(base):
+            # Other methods of a RowPlugin, such as `begin`, have names that a plugin may use by itself.
+            if name in vars(base) and (base is not RowPlugin or name.endswith("_rows")):
                 return f"has a method {name}, which nobody calls; it must extend {base.__name__}"
     for name, base in known.items():
         is_missing = getattr(kind, name) is vars(base)[name]
@@ -297,8 +296,13 @@ def wrong_method(kind: type[Plugin]) -> str:
             is_same = _without_underscores(written) == _without_underscores(name)
             if is_same or (is_needed and get_close_matches(name, [written], 1, _ALIKE)):
                 return f"has a method {written}, which nobody calls; did you mean {name}?"
+    return _lacking_method(kind)
+
+
+def _lacking_method(kind: type[Plugin]) -> str:
+    """Return which method a class lacks to filter or score, or which base, so that its method is called."""
+    by_rows = issubclass(kind, RowPlugin)
     for base, name in _FORMS.items():
-        by_rows = issubclass(kind, RowPlugin)
         forms = (f"{name}_rows",) if by_rows else (name, f"{name}_all")
         giver = RowPlugin if by_rows else base
         is_lacking = all(getattr(kind, form, None) is vars(giver)[form] for form in forms)

@@ -585,9 +585,8 @@ class ClusterControllers(SavedFields):
         """Create and scale what the controller of another project makes."""
         if obj.metadata.deletion_timestamp is not None:
             return
-        children, is_available = self._children(obj), self.availability.of(0)
-        if isinstance(obj, ArgoRollout):
-            is_available = self.availability.of(obj.spec.min_ready_seconds)
+        seconds = obj.spec.min_ready_seconds if isinstance(obj, ArgoRollout) else 0
+        children, is_available = self._children(obj), self.availability.of(seconds)
 
         def available(child: Object) -> int:
             return sum(map(is_available, self.control.owned(child)))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 
-from ..model.meta import LabelSelector, Object, ObjectMeta, percent, share, whole_number
+from ..model.meta import LabelSelector, Object, ObjectMeta, share, whole_number
 from ..model.pod import Pod
 from ..model.workload import (
     Deployment,
@@ -31,7 +31,7 @@ from ..model.workload import (
     StatefulSetSpec,
 )
 from .ownership import HASH_LABEL, controller_reference, refers_to, template_hash
-from .rollout_steps import next_sizes, steps_text
+from .rollout_steps import most_unavailable, next_sizes, steps_text
 
 REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -266,11 +266,10 @@ def max_surge(deployment: Deployment) -> int:
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced."""
-    rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas or 0
+    """Return maxUnavailable as a number of pods."""
+    rolling = deployment.spec.strategy.rolling_update
     value = (rolling and rolling.max_unavailable) or 0
-    number = value if isinstance(value, int) else percent(value) * replicas // 100
-    return min(number or (0 if max_surge(deployment) else 1), replicas)
+    return most_unavailable(value, max_surge(deployment), deployment.spec.replicas or 0)
 
 
 def stops_all(deployment: Deployment) -> str:

@@ -81,11 +81,18 @@ def next_sizes(obj: Rollout, new: int, old: int, available: int) -> NextSizes | 
     replicas, canary = _replicas(obj), _strategy(obj).get("canary") or {}
     if "blueGreen" in _strategy(obj) or canary.get("trafficRouting") is not None:
         return NextSizes(step.name, max(new, step.new), step.old if available >= step.new else old)
-    surge, value = _surge(canary, replicas), canary.get("maxUnavailable", "25%")
-    lost = value if isinstance(value, int) else percent(value) * replicas // 100
-    surplus = available + old - replicas + min(lost or (0 if surge else 1), replicas)
+    surge = _surge(canary, replicas)
+    lost = most_unavailable(canary.get("maxUnavailable", "25%"), surge, replicas)
+    surplus = available + old - replicas + lost
     grown = min(step.new, new + max(0, replicas + surge - new - old))
     return NextSizes(step.name, max(new, grown), min(old, max(step.old, old - max(0, surplus))))
+
+
+def most_unavailable(value: int | str, surge: int, replicas: int) -> int:
+    """Return maxUnavailable as a number of pods, percentages rounded down: 1 if neither it nor maxSurge would
+    let a pod be replaced."""
+    number = value if isinstance(value, int) else percent(value) * replicas // 100
+    return min(number or (0 if surge else 1), replicas)
 
 
 def _replicas(obj: Rollout | CloneSet) -> int:

@@ -266,6 +266,9 @@ from moorage.engine.framework.extension_points import pre_bind_groups as pre_bin
 from moorage.engine.framework.group_index import GroupTree as GroupTree
 from moorage.engine.framework.group_index import PodGroups as PodGroups
 
+# What forks may share, as it has no state.
+from moorage.engine.framework.handle import AT_ONCE as AT_ONCE
+
 # Extenders that tests write, and the victims that they are told.
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
 from moorage.engine.framework.handle import Victims as Victims

@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
 from tests.conftest import NIGHTLY
-from tests.doors.engine import PodGates
+from tests.doors.engine import AT_ONCE, PodGates
 from tests.make import configuration, node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
@@ -99,15 +99,14 @@ def reachable(root: object) -> dict[int, object]:
 
 
 def state_in_common(one: Scheduler, other: Scheduler) -> list[str]:
-    """The types of moorage's own objects that two schedulers can both reach and that can change; the writes
-    that are carried out at once have nothing to change."""
+    """The types of moorage's own objects that two schedulers can both reach and that can change; AT_ONCE has
+    nothing to change."""
     both = reachable(one).keys() & (others := reachable(other)).keys()
-    kinds = {type(others[key]) for key in both}
+    kinds = {type(others[key]) for key in both if others[key] is not AT_ONCE}
     return sorted(
         kind.__qualname__
         for kind in kinds
         if kind.__module__.startswith("moorage")
-        and kind.__name__ != "Writes"
         and not issubclass(kind, tuple)
         and not getattr(getattr(kind, "__struct_config__", None), "frozen", False)
         and not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)

@@ -75,7 +75,7 @@ class Offering:
     is_paid : bool
         Whether the instances were paid for before: the price only says which one comes.
     may_come : bool
-        Whether it may be available later: not if its node class or its zone never has it.
+        Whether it can be launched, now or later: not if its node class or its zone never has it.
     """
 
     zone: str

@@ -234,24 +234,24 @@ def offerings(
     Each zone of the region has one, also where the class has no subnet: it is not available then.
     """
     is_compatible, own = suits(kind, node_class), market.zones_for(kind, node_class)
-    zone_ids = node_class.zone_ids
+    zone_ids, has_image = node_class.zone_ids, _has_image(kind, node_class)
     absent = reservation_labels(())
     for zone in market.zones:
         more = [*absent, *([requirement(ZONE_ID, (zone_ids[zone],))] if zone_ids.get(zone) else ())]
         for capacity_type in sorted({*kind.supported_usage_classes} & {"on-demand", "spot"}):
             price = market.price(kind, zone, capacity_type)
             is_gone = (kind.instance_type, zone, capacity_type) in market.unavailable
-            may_come = is_compatible and price is not None and zone in own
+            is_sold = is_compatible and price is not None and zone in own
             bound = capacity_type == "spot" and market.spot_prices is None
             bound = bound and market.own_prices.of(kind.instance_type, zone, capacity_type) is None
             yield Offering(
                 zone,
                 capacity_type,
                 price or 0.0,
-                may_come and not is_gone,
+                is_sold and not is_gone,
                 requirements=tuple(more),
                 is_bound=bound,
-                may_come=may_come,
+                may_come=is_sold and has_image,
             )
     for reservation in reservations:
         zone, free = reservation.availability_zone, market.free_reserved.get(reservation.id, 0)
@@ -267,17 +267,20 @@ def offerings(
             free,
             tuple(labels),
             is_paid=market.own_prices.of(kind.instance_type, zone, RESERVED) is None,
-            may_come=is_compatible and zone in own,
+            may_come=is_compatible and zone in own and has_image,
         )
 
 
-def suits(kind: Ec2Type, node_class: NodeClass) -> bool:
-    """Whether a type can be launched as a node class wants it. Of AL2 there is no image for GPUs beside arm64
-    (pkg/providers/amifamily/al2.go), so that Karpenter asks EC2 for none of these types."""
-    spec = node_class.spec
+def _has_image(kind: Ec2Type, node_class: NodeClass) -> bool:
+    """Whether there is an image of the family of a node class: of AL2 there is none for GPUs beside arm64
+    (pkg/providers/amifamily/al2.go). Karpenter offers such a type, and asks EC2 for others."""
     is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
-    if node_class.family_name == "AL2" and is_arm and kind.gpu_info.gpus:
-        return False
+    return not (node_class.family_name == "AL2" and is_arm and kind.gpu_info.gpus)
+
+
+def suits(kind: Ec2Type, node_class: NodeClass) -> bool:
+    """Whether a type can be launched as a node class wants it."""
+    spec = node_class.spec
     if node_class.family_name == "AL2023" and kind.instance_type.startswith("a1."):
         return False
     if spec.connection_tracking is not None and kind.hypervisor != "nitro":

@@ -91,7 +91,10 @@ def fleet(finished: FinishedClaim) -> Fleet | None:
     """Return what EC2 is asked for to make the node of a claim; None if no type is left."""
     wanted, offers = finished.requirements, finished.offers
     types = finished.claim.template.columns.types
-    candidates = [_Candidate(types[at], tuple(offers.launchable[at])) for at in finished.places]
+    candidates = [
+        _Candidate(types[at], tuple(offer for offer in offers.launchable[at] if offer.may_come))
+        for at in finished.places
+    ]
     candidates = [each for each in candidates if each.offers]
     if wanted.get(CAPACITY_TYPE).allows(RESERVED):
         candidates = _of_one_block(_of_one_kind(candidates))

@@ -22,7 +22,6 @@ from moorage.table import Table, Tabular
 
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
-from .event import Event
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
@@ -32,6 +31,7 @@ from .workload import CustomObject
 if TYPE_CHECKING:
     from ..admission.siblings import Siblings
     from ..workloads.seen_failures import SeenFailures
+    from .event import Event
 
 
 class RefusedPod(NamedTuple):

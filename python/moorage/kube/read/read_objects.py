@@ -35,8 +35,6 @@ from ..apiserver.refusals import (
 from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1, newest_version
 from ..model.admission_policies import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
-from ..model.event import FAILED_CREATE, Event
-from ..model.event import KINDS as EVENTS
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
 from ..model.pod import is_api_server
@@ -76,6 +74,7 @@ from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_listed, is_manifest, is_path, text_of
 
 if TYPE_CHECKING:
+    from ..model.event import Event
     from ..workloads.seen_failures import Touched
     from .params_reader import ParamsReader
     from .yaml_events import DuplicateKey
@@ -89,6 +88,7 @@ _BOM = b"\xef\xbb\xbf"
 _HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES = {"pre-install": -1, "pre-upgrade": -1, "post-install": 1, "post-upgrade": 1}
 """The hooks of Helm that run with a release, before and after its objects; others run at other times."""
+_EVENT = "Event"
 _METRICS = frozenset({"PodMetrics", "NodeMetrics"})
 ONLY_METRICS = "only metrics, which `moorage nodes` alone shows"
 """What a note says that an argument has; commands that show metrics leave the note out."""
@@ -329,8 +329,8 @@ class _Reader:
         """Take objects that were read elsewhere."""
         self.server_version = listed.server_version
         for at, obj in enumerate(listed.objects):
-            if isinstance(obj, Event):
-                self.events.append(obj)
+            if obj.kind == _EVENT:
+                self.events.append(obj)  # type: ignore[arg-type]
             elif obj.kind in _METRICS:
                 self.metrics.append(obj)
             else:
@@ -617,7 +617,9 @@ class _Reader:
         """Note a document of moorage, metrics, or an event; False for others, which a cluster may store, and
         for events that nothing reads."""
         group = api_version.partition("/")[0]
-        if full_kind(kind, api_version) in EVENTS:
+        if kind == _EVENT and group in ("", "v1", "events.k8s.io"):
+            from ..model.event import FAILED_CREATE, Event  # few inputs have events
+
             with suppress(InputError):  # of another shape
                 event = decode(document, Event)
                 is_of_node = event.about.kind == Node.__name__

@@ -339,7 +339,7 @@ class PodScheduler:
         ----------
         pod : Pod, or a dict, text or object of a client that `load` reads as one
             Not in the cache. If it has claims, or an out-of-tree plugin or an extender takes part, it is
-            bound, and must be in the store; an `ObjectStore` gets a pod with claims.
+            bound, unless it waits on Permit, and must be in the store; an `ObjectStore` gets it.
 
         Raises
         ------
@@ -381,7 +381,7 @@ class PodScheduler:
         ----------
         pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
             Not in the cache. A pod that has claims, or in which an out-of-tree plugin or an extender takes
-            part, is bound, and must be in the store; an `ObjectStore` gets a pod with claims.
+            part, is bound, unless it waits on Permit, and must be in the store; an `ObjectStore` gets it.
         dry_run : bool
             Whether everything is undone at the end, so that only the result is left.
         stop_on_failure : bool

@@ -175,13 +175,15 @@ def test_nobody_binds_is_a_failure_without_an_event() -> None:
 
 
 def test_a_store_that_refuses_the_binding() -> None:
-    """It does not have the pod."""
+    """Another client has bound the pod."""
     steps = Steps()
     one = scheduler_with(steps)
+    one.client.create(pod("p", "b"))
     decision = schedule_one(one.context, pod("p"))
-    assert decision.error == 'running Bind plugin "DefaultBinder": pods "p" not found'
+    refusal = 'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "b"'
+    assert decision.error == f'running Bind plugin "DefaultBinder": {refusal}'
     assert steps.log[-1] == "unreserve p a"
-    assert not one.cache.state.has_pod(pod("p"))
+    assert one.cache.get_pod(pod("p")).spec.node_name == "b"
 
 
 # ---- a pod that is cancelled in PreBind --------------------------------------------------------------------

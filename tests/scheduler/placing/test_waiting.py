@@ -46,21 +46,39 @@ def test_allowing_lets_them_be_bound() -> None:
     assert one.advance().placements == {}
 
 
+class Pair(mo.PermitPlugin):
+    name = "Pair"
+
+    def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
+        assert self.handle is not None
+        if pod.name == "p":
+            return status(WAIT), 10
+        self.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Pair"))
+        return None
+
+
 def test_a_pod_allowed_by_the_next_one_is_bound_in_the_same_run() -> None:
-    class Pair(mo.PermitPlugin):
-        name = "Pair"
-
-        def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
-            assert self.handle is not None
-            if pod.name == "p":
-                return status(WAIT), 10
-            self.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Pair"))
-            return None
-
     one = scheduler_with(Pair(), pods=[pod("p"), pod("q")])
     result = one.run()
     assert set(result.placements) == {KEY, "default/q"}
     assert result.waiting == {}
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_given_pods_wait_too_also_those_that_the_store_gets_then(is_stored: bool) -> None:
+    given = [pod("p"), pod("q")]
+    one = scheduler_with(Steps(permit=(status(WAIT), 10)), pods=given if is_stored else [])
+    result = one.schedule_pods([*one.pods.pending.values()] if is_stored else given)
+    assert (result.rows.tolist(), result.waiting) == ([-1, -1], {KEY: "a", "default/q": "b"})
+    assert result.placements == result.failures == {}
+    one.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Steps"))
+    assert one.advance().placements == {KEY: "a", "default/q": "b"}
+
+
+def test_a_given_pod_that_the_next_one_allows_is_placed() -> None:
+    one = scheduler_with(Pair())
+    result = one.schedule_pods([pod("p"), pod("q")])
+    assert (result.placements, result.waiting) == ({KEY: "a", "default/q": "b"}, {})
 
 
 def test_timeouts_by_the_clock() -> None:

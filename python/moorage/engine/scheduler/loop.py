@@ -618,7 +618,8 @@ class Loop:
 
 
 def finish_binding(context: SchedulerState, pods: Sequence[Pod]) -> dict[str, Failure]:
-    """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
+    """Go on with pods whose wait on Permit has ended, and let time pass until none of some pods is being
+    bound, as far as the scheduler can let time pass.
 
     Returns
     -------
@@ -626,6 +627,7 @@ def finish_binding(context: SchedulerState, pods: Sequence[Pod]) -> dict[str, Fa
         The pods whose binding failed, by ``namespace/name``.
     """
     loop = Loop(context)
+    loop.resume()
     while any(map(context.bindings.is_running, pods)) and loop.let_time_pass():
         loop.resume()
     return loop.result.unschedulable

@@ -4,8 +4,8 @@ are then bound, or leave their nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,8 @@ def schedule_one(context: SchedulerState, pod: Pod) -> Decision:
 
     If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
     scheduled again then. If the pod has claims, or an out-of-tree plugin or an extender takes part, the cycle
-    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. The store must
-    have the pod then; an `ObjectStore` gets a pod with claims, and loses it again if it finds no node.
+    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. An API server
+    must have the pod then; an `ObjectStore` gets it, and loses it again if it finds no node.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def schedule_one(context: SchedulerState, pod: Pod) -> Decision:
     """
     batch = context.batch_of([pod])
     if batch.route(0) & APART:
-        return schedule_apart(context, pod, is_new=must_be_stored(context, pod))
+        return schedule_apart(context, pod, is_new=is_missing(context, pod))
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     with context.taken_back_on_error([pod] if is_new else []):
         with context.cache.lock:
@@ -90,12 +90,6 @@ def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decisi
     return decision
 
 
-def must_be_stored(context: SchedulerState, pod: Pod) -> bool:
-    """Whether a pod that has volumes or devices is missing in an `ObjectStore`, and comes there before its
-    cycle."""
-    return context.engine_of(pod).framework.asks_volume_plugins(pod) and is_missing(context, pod)
-
-
 def is_missing(context: SchedulerState, pod: Pod) -> bool:
     """Whether the scheduler works on an `ObjectStore` that does not have a pod, nor has the cache."""
     store = context.store
@@ -117,12 +111,11 @@ class GivenPods(Struct):
         Route bits of pods that have a cycle of their own, in which they are bound.
     """
 
-    apart: ClassVar[int] = APART
-
     context: SchedulerState
     batch: PodBatch
     result: ScheduleResult
     stops: bool = False
+    apart: int = APART
 
     def place(self) -> None:
         """Place the pods in a row of each engine together, by the core where possible, or each apart."""
@@ -152,10 +145,11 @@ class GivenPods(Struct):
 
     def place_apart(self, engine: Engine, at: int) -> Decision:
         """Schedule and bind a pod in a cycle of its own, with all plugins and extenders."""
-        pod = self.batch.pod(at)
-        if must_be_stored(self.context, pod):
-            return schedule_apart(self.context, pod, is_new=True)
-        return cycle.schedule_one_pod(self.context, engine, pod, self.batch.target(at))
+        context, pod = self.context, self.batch.pod(at)
+        if is_missing(context, pod):
+            return schedule_apart(context, pod, is_new=True)
+        stored = context.pods.unbound(pod) or pod
+        return cycle.schedule_one_pod(context, engine, stored, self.batch.target(at))
 
     def placed(self) -> ScheduleResult:
         """Place the pods, and end what that has begun; after an exception none stays assumed."""
@@ -163,12 +157,11 @@ class GivenPods(Struct):
         context.enlist_if_possible()
         try:  # `taken_back_on_error` would be a fifth of the time of one pod
             self.place()
-            if context.bindings.running:
-                pods = {at: batch.pod(at) for at in np.flatnonzero(result.rows >= 0).tolist()}
-                refused = finish_binding(context, list(pods.values()))
-                for at, pod in pods.items():
-                    if pod.key in refused:
-                        result.rows[at], result.failures[at] = -1, refused[pod.key]
+            if context.bindings.running or context.bindings.waiting:
+                placed = np.flatnonzero(result.rows >= 0).tolist()
+                go_on_binding(
+                    context, result, {at: batch.pod(at) for at in placed if batch.route(at) & self.apart}
+                )
             context.sync()
             errors = context.handle.plugin_errors
             if errors.counts:
@@ -181,6 +174,24 @@ class GivenPods(Struct):
         except BaseException:
             context.take_back(map(batch.pod, range(len(batch))))
             raise
+
+
+def go_on_binding(context: SchedulerState, result: ScheduleResult, pods: Mapping[int, Pod]) -> None:
+    """Go on with assumed pods, by their index in a result, while the scheduler can let time pass. Those that
+    still wait on Permit or are being bound, or whose binding has failed, are not placed by the result."""
+    failures, bindings = finish_binding(context, list(pods.values())), context.bindings
+    waiting = {started.pod.key: started.node for started in bindings.waiting.values()}
+    binding = {running.started.pod.key: running.started.node for running in bindings.running.values()}
+    for at, pod in pods.items():
+        if pod.key in failures:
+            result.failures[at] = failures[pod.key]
+        elif pod.key in waiting:
+            result.waiting[pod.key] = waiting[pod.key]
+        elif pod.key in binding:
+            result.binding[pod.key] = binding[pod.key]
+        else:
+            continue
+        result.rows[at] = -1
 
 
 def schedule_pods(
@@ -231,18 +242,6 @@ def replica(template: Pod, index: int) -> Pod:
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
-class Replicas(GivenPods):
-    """Replicas of a template. In cycles of their own they are stored and bound one by one; they do not wait
-    for one another, as single pods of a group do."""
-
-    apart: ClassVar[int] = WHOLE_CYCLE
-
-    def place_apart(self, engine: Engine, at: int) -> Decision:
-        """Schedule and bind a replica, which the store gets, in a cycle of its own."""
-        context, pod = self.context, self.batch.pod(at)
-        return schedule_apart(context, context.pods.current(pod) or pod, is_new=is_missing(context, pod))
-
-
 def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: int) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
 
@@ -277,7 +276,8 @@ def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: 
     with context.cache.lock:
         batch = PodBatch.of_template(state, template, tries, first, context.routes)
         state.check_template(template, first, n)
-        replicas = Replicas(context, batch, ScheduleResult(state, tries, batch), stops=True)
+        # Single pods of a group do not wait for one another here.
+        replicas = GivenPods(context, batch, ScheduleResult(state, tries, batch), True, WHOLE_CYCLE)
         if not (tries and batch.route(0) & WHOLE_CYCLE):  # whose bindings may wait for the lock
             return replicas.placed()  # with the lock: all pods of these names are those of this call
     return replicas.placed()
@@ -426,8 +426,6 @@ class EvictingPods(GivenPods, kw_only=True):
         Of each run of equal pods, with the index of its first pod.
     """
 
-    apart: ClassVar[int] = 0
-
     offsets: npt.NDArray[np.int64]
     evictions: list[tuple[int, Evictions]]
 
@@ -516,7 +514,7 @@ def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence
         result = ScheduleResult(context.cache.state, len(batch), batch)
         out = Preemption(context, pods, result.rows)
         try:
-            EvictingPods(context, batch, result, offsets=begin, evictions=out._evictions).place()
+            EvictingPods(context, batch, result, apart=0, offsets=begin, evictions=out._evictions).place()
         except BaseException:
             out.undo()
             raise
@@ -583,12 +581,11 @@ def schedule_workload(
     placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
     with context.taken_back_on_error(pending):
         result = place_group(context, engines.pop(), group, pending, placed)
-        bound = {at: binding_cycle(context.bindings, started) for at, started in result.started.items()}
-        binding_failures = finish_binding(context, [started.pod for started in result.started.values()])
-        for at, outcome in bound.items():
-            failure = outcome.failure or binding_failures.get(outcome.pod.key)
-            if failure is not None:
+        for at, started in result.started.items():
+            if (failure := binding_cycle(context.bindings, started).failure) is not None:
                 result.rows[at], result.failures[at] = -1, failure
+        begun = {at: started.pod for at, started in result.started.items() if at not in result.failures}
+        go_on_binding(context, result, begun)
         context.sync()
         result.note_names()
         tree = [node.group for node in groups.tree_of(group) if node.group is not None]

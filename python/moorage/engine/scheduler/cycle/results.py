@@ -238,9 +238,9 @@ class ScheduleResult(Placements, Tabular):
     Attributes
     ----------
     rows : (n,) int32 array
-        Row in the node table of each pod's node; -1 where it fits nowhere.
+        Row in the node table of each pod's node; -1 where it fits nowhere, waits on Permit or is being bound.
     nodes : list of str or None
-        Name of each pod's node, None where it fits nowhere; made at the first use.
+        Name of each pod's node, None where `rows` has -1; made at the first use.
     failures : dict of int to Failure
         Index of each unplaced pod to the reason.
     seconds : float
@@ -372,13 +372,13 @@ class ScheduleResult(Placements, Tabular):
 
     @cached_property
     def waiting(self) -> dict[str, str]:
-        """Key of each pod of a run that waits on Permit, to the node on which it is assumed.
+        """Key of each pod that waits on Permit, to the node on which it is assumed.
         `Scheduler.advance` goes on with these pods."""
         return {}
 
     @cached_property
     def binding(self) -> dict[str, str]:
-        """Key of each pod of a run that is being bound, to its node. Empty where the scheduler itself lets
+        """Key of each pod that is being bound, to its node. Empty where the scheduler itself lets
         time pass and finishes the binding."""
         return {}
 

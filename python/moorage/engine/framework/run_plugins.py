@@ -236,10 +236,18 @@ class Framework:
         view.refresh()
         return view.rows()
 
-    def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """Run PreEnqueue until a plugin keeps the pod out of the active queue."""
-        for plugin in self.pre_enqueues:
-            status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
+    def run_pre_enqueue_plugins(self, pod: Pod, first: str = "") -> Status | None:
+        """Run PreEnqueue until a plugin keeps the pod out of the active queue.
+
+        Parameters
+        ----------
+        first : str, optional
+            Name of the plugin that runs before the others.
+        """
+        plugins = self.pre_enqueues
+        for plugin in sorted(plugins, key=lambda plugin: plugin.name != first) if first else plugins:
+            gate = plugin.pre_enqueue
+            status = gate(pod) if plugin.in_core else ask_status(plugin, pod, gate, pod)
             if status is not None and not status.is_success:
                 return status.with_plugin(plugin.name)
         return None

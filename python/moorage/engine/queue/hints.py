@@ -47,7 +47,6 @@ from ..framework.events import (
     is_same_pod,
     on,
 )
-from ..framework.extension_points import ask_status
 from ..framework.interface import Code
 
 # kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
@@ -484,28 +483,28 @@ def joined(plugins: frozenset[str], name: str) -> frozenset[str]:
 
 
 class Gates:
-    """PreEnqueue of all profiles."""
+    """PreEnqueue of all profiles.
 
-    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]]) -> None:
-        self._plugins = plugins
-        self.rules = {name: rule_of(of_profile) for name, of_profile in plugins.items()}
+    Parameters
+    ----------
+    frameworks : mapping of str to Framework
+        By the name that a pod has in spec.schedulerName.
+    """
+
+    def __init__(self, frameworks: Mapping[str, Framework]) -> None:
+        self._frameworks = frameworks
+        self.rules = {name: rule_of(framework.pre_enqueues) for name, framework in frameworks.items()}
 
     def ask(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
-        pod = info.pod
-        plugins = self._plugins.get(pod.spec.scheduler_name, ())
-        if info.gating_plugin:
-            plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
-        for plugin in plugins:
-            ask = plugin.pre_enqueue
-            status = ask(pod) if plugin.in_core else ask_status(plugin, pod, ask, pod)
-            if status is None or status.is_success:
-                continue
-            info.unschedulable_plugins = joined(info.unschedulable_plugins, plugin.name)
-            info.gating_plugin = plugin.name
-            is_logged = isinstance(status.err, PluginError)
-            if status.code == Code.ERROR and not is_logged:
-                logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())
-            return True
-        info.gating_plugin = ""
-        return False
+        framework = self._frameworks.get(info.pod.spec.scheduler_name)
+        status = None
+        if framework is not None:
+            status = framework.run_pre_enqueue_plugins(info.pod, info.gating_plugin)
+        info.gating_plugin = "" if status is None else status.plugin
+        if status is None:
+            return False
+        info.unschedulable_plugins = joined(info.unschedulable_plugins, status.plugin)
+        if status.code == Code.ERROR and not isinstance(status.err, PluginError):  # else it is logged already
+            logger.error("pod %s: PreEnqueue of %s: %s", info.pod.key, status.plugin, status.message())
+        return True

@@ -186,7 +186,7 @@ class SchedulingQueue(PodQueue):
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
         active = active_queue(frameworks[0].queue_sort_func())
-        gates = Gates({name: framework.pre_enqueues for name, framework in by_name.items()})
+        gates = Gates(by_name)
         nominator = PodNominator() if nominator is None else nominator
         lock = FastRLock() if lock is None else lock
         self = super().__new__(cls, settings, active, gates, Hints(by_name), nominator, clock, lock)

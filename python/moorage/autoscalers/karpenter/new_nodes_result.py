@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import chain
 from math import inf, nan
-from operator import attrgetter, or_
+from operator import attrgetter, itemgetter, or_
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,11 @@ class ShownTypes(NamedTuple):
     others: dict[str, dict[str, Any]]
 
 
+Ranking = tuple[Any, ...]
+Rank = Callable[[InstanceType, Offering], Ranking]
+"""The rule by which a provider chooses: it launches what ranks lowest."""
+
+
 class Offers:
     """What the types of a template offer for claims with the same requirements.
 
@@ -303,6 +309,7 @@ class Offers:
         self.launched: dict[tuple[float | None, ...], Launched | None] = {}
         self._listed: dict[tuple[int, ...], ShownTypes] = {}
         self._ordered: dict[int, list[int]] = {}
+        self._ranked: list[list[tuple[Ranking, InstanceType, Offering]]] | None = None
         self._requirements = requirements
 
     @cached_property
@@ -316,6 +323,15 @@ class Offers:
             kinds = (by_kind[kind] for kind in (RESERVED, "spot", "on-demand") if kind in by_kind)
             claims.append(next(kinds, inf))
         return claims
+
+    def ranked(self, rank: Rank) -> list[list[tuple[Ranking, InstanceType, Offering]]]:
+        """By type, what could be launched, with its rank by the rule of the provider; the lowest first."""
+        if self._ranked is None:
+            self._ranked = [
+                sorted([(rank(kind, each), kind, each) for each in of], key=itemgetter(0))
+                for kind, of in zip(self.types, self.launchable, strict=True)
+            ]
+        return self._ranked
 
     def by_price(self, types: int) -> list[int]:
         """Places of types, given as bits, the cheapest first."""
@@ -376,27 +392,25 @@ class FinishedClaim:
             known[key] = self.launcher(self)
         return known[key]
 
-    def first(self, rank: Callable[[InstanceType, Offering], tuple[Any, ...]], how: str) -> Launched | None:
+    def first(self, rank: Rank, how: str) -> Launched | None:
         """Launch any of those offerings that have the lowest rank; where no price is known, any."""
-        types, launchable = self.offers.types, self.offers.launchable
-        every = [(types[place], each) for place in self.places for each in launchable[place]]
-        if not every:
+        ranked = self.offers.ranked(rank)
+        of_types = [of for place in self.places if (of := ranked[place])]
+        if not of_types:
             return None
-        ranks = [rank(*each) for each in every]
-        lowest = min(ranks)
-        best = [each for each, own in zip(every, ranks, strict=True) if own == lowest]
-        if best[0][1].price == UNKNOWN:
-            how = WITHOUT_PRICES
-            best = [every[at] for _, at in sorted(zip(ranks, range(len(every)), strict=True))]
-            best = [each for each in best if each[1].price == UNKNOWN]
-        return Launched.among(how, best)
+        lowest = min([of[0][0] for of in of_types])
+        every = [each for of in of_types if of[0][0] == lowest for each in of if each[0] == lowest]
+        if every[0][2].price == UNKNOWN:
+            how, every = WITHOUT_PRICES, sorted(chain(*of_types), key=itemgetter(0))
+            every = [each for each in every if each[2].price == UNKNOWN]
+        return Launched.among(how, [(kind, offering) for _, kind, offering in every])
 
 
 Launcher = Callable[[FinishedClaim], Launched | None]
 """What a provider launches for a claim; None for nothing."""
 
 
-def by_price(kind: InstanceType, price: float) -> tuple[Any, ...]:
+def by_price(kind: InstanceType, price: float) -> Ranking:
     """Rank a type by its price; those without a known price by their size, as what is cheap is small."""
     return price, kind.size if price == UNKNOWN else ()
 

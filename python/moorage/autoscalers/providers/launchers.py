@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, Launched, by_price, cheapest
+from moorage.autoscalers.karpenter.new_nodes_result import (
+    FinishedClaim,
+    Launched,
+    Ranking,
+    by_price,
+    cheapest,
+)
 
 from . import azure, gcp
 from .aws import ec2_instance_types, fleet
@@ -23,7 +27,7 @@ def launched_by_azure(finished: FinishedClaim) -> Launched | None:
     Rules: karpenter-provider-azure 352646f5, pkg/providers/allocationstrategy.
     """
 
-    def rank(kind: InstanceType, each: Offering) -> tuple[Any, ...]:
+    def rank(kind: InstanceType, each: Offering) -> Ranking:
         price, size = by_price(kind, each.price)
         return price, each.capacity_type != "spot", each.zone == azure.REGIONAL_ZONE, size, kind.name
 
@@ -36,10 +40,12 @@ def launched_by_gcp(finished: FinishedClaim) -> Launched | None:
 
     Rules: karpenter-provider-gcp 417f047b, pkg/providers/instance.
     """
-    types, best = finished.offers.types, finished.offers.best
-    prices = {types[at]: each.price for at in finished.places if (each := best[at]) is not None}
+    offers = finished.offers
+    prices = {
+        kind: best.price for kind, best in zip(offers.types, offers.best, strict=True) if best is not None
+    }
 
-    def rank(kind: InstanceType, each: Offering) -> tuple[Any, ...]:
+    def rank(kind: InstanceType, each: Offering) -> Ranking:
         is_spot = each.capacity_type == "spot"
         of_zone = (each.price, each.zone) if is_spot else ()
         return not is_spot, by_price(kind, prices[kind]), kind.name, of_zone

@@ -30,9 +30,9 @@ from moorage.kube.model.node import ZONE
 from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.group_states import NodeTemplate
 from .cluster_autoscaler.pods_to_help import is_expendable
-from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
+from .cluster_autoscaler.scale_up_pass import FULL, NOT_READY, ScaleUpResult
 from .group_scaler import GroupScaler
-from .group_settings import GroupSettings, NodeGroup
+from .group_settings import GroupSettings, NodeGroup, unknown_node
 from .node_class_changes import requested_labels
 from .scale_up_answer import more_text
 from .trial import Trial
@@ -84,7 +84,10 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         if self._found.growths:
             return ""
         why = self._scaler.why(self._found, self.pod)
-        return why.rpartition("scale-up: 1 ")[2] or "the pod has room on a node that is there"
+        own = why.rpartition("scale-up: 1 ")[2].replace(", 1 ", ", ")
+        if own == NOT_READY and self._group.template is None and not self._scaler.sizes()[self.name]:
+            return f"{own}: {unknown_node(self._group)}"
+        return own or "the pod has room on a node that is there"
 
     def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help: of limits, of the template, and of the pod."""

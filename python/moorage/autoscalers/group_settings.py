@@ -280,6 +280,13 @@ def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:
     return [replace(group, name=zonal_name(group.name, zone), label=mark, zone=zone) for zone in zones]
 
 
+def unknown_node(group: NodeGroup) -> str:
+    """Return what is to be said of a group without a node and without a template."""
+    label = f"the label {group.label}" if group.label else "a provider's label with its name"
+    text = f"no node has {label}, and it has no template, so what its nodes would be is not known here"
+    return f"{text}; a file with --node-groups can say it"
+
+
 def zonal_name(group: str, zone: str) -> str:
     """Return the name of the group of a zone."""
     return f"{group[: LONGEST_NAME - len(zone) - 1]}-{zone}"

@@ -11,8 +11,15 @@ import msgspec
 from msgspec import Struct
 
 from moorage.errors import InputError, examples, located
-from moorage.kube import Node, Object
-from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, MachineGroup
+from moorage.kube import Node, Object, Quantity
+from moorage.kube.model.autoscaling import (
+    CAPACITY,
+    PRIORITIES,
+    STATUS,
+    AutoscalerFlags,
+    ConfigMap,
+    MachineGroup,
+)
 from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
@@ -54,6 +61,8 @@ _SIZE = re.compile(r"(\d+):(\d+):(.+)")
 _DISCOVERED = re.compile(r"mig:namePrefix=([^,]+),min=(\d+),max=(\d+)")
 _ZONE = re.compile(r"/zones/([^/]+)/")
 """The zone of an instance group, in its address."""
+_KUBE_PROXY = Quantity("100m")
+"""What cluster-autoscaler takes kube-proxy to request of a node that is not there yet."""
 _OLD_STATUS = re.compile(r"^ *Name: +(\S+)\n *Health: .*\(minSize=(\d+), maxSize=(\d+)\)", re.M)
 
 
@@ -155,7 +164,10 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
     if machines and not sizes:
         known.source = known.source or examples([each.source for each in machines], 3)
         sizes = [(each.name, each.min_size, each.max_size) for each in machines]
-    if groups := _groups(sizes, group_names(nodes)):
+    templates = {
+        each.name: _machine_template(each) for each in machines if each.capacity.keys() >= {"cpu", "memory"}
+    }
+    if groups := _groups(sizes, group_names(nodes), templates):
         known.document["nodeGroups"] = groups
     return known
 
@@ -239,7 +251,9 @@ def _sizes_of_status(text: str) -> Iterator[tuple[str, int, int]]:
             yield str(each.get("name", "")), int(health.get("minSize") or 0), health["maxSize"]
 
 
-def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+def _groups(
+    sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str], templates: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Groups by what their nodes are known by. On GKE that is a pool, and the zone in the group's address;
     where an address has no zone, the instance groups of one pool together are a group."""
     groups = dict[tuple[str, str], dict[str, Any]]()
@@ -252,8 +266,39 @@ def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) ->
         elif len(name) <= LONGEST_NAME and LABEL_VALUE.fullmatch(name):
             label = {"label": f"{labels[own]}={own}"} if own in labels and own != name else {}
             of_zone = {"zone": zone[1]} if zone and label else {}
-            groups[key] = {"name": name, "minSize": least, "maxSize": most} | label | of_zone
+            template = {"template": templates[name]} if name in templates else {}
+            groups[key] = {"name": name, "minSize": least, "maxSize": most} | label | of_zone | template
     return [*groups.values()]
+
+
+def _machine_template(machines: MachineGroup) -> dict[str, Any]:
+    """The node that cluster-autoscaler expects where a set of machines has none: of amd64, with kube-proxy.
+
+    Raises
+    ------
+    InputError
+        Names the set of machines and the annotation.
+    """
+    says = machines.capacity
+    capacity = {name: says[name] for name in ("cpu", "memory")} | {"pods": says.get("maxPods", "110")}
+    if "ephemeral-disk" in says:
+        capacity["ephemeral-storage"] = says["ephemeral-disk"]
+    if "gpu-type" in says:
+        capacity[says["gpu-type"]] = says.get("gpu-count", "0")
+    labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    labels |= dict(text.split("=", 1) for text in says.get("labels", "").split(",") if "=" in text)
+    taints = list[dict[str, str]]()
+    for text in filter(None, says.get("taints", "").split(",")):
+        taint, _, effect = text.partition(":")
+        key, _, value = taint.partition("=")
+        taints.append({"key": key, "value": value, "effect": effect})
+    try:
+        cpu = str(Quantity(says["cpu"]) - _KUBE_PROXY)
+    except ValueError as error:
+        raise InputError(str(error), source=machines.source, path=f"{CAPACITY}cpu") from None
+    status = {"capacity": capacity, "allocatable": capacity | {"cpu": cpu}}
+    about = {"metadata": {"labels": labels}, "spec": {"taints": taints}, "status": status}
+    return {"apiVersion": "v1", "kind": "Node"} | about
 
 
 def _known_as(path: str, known: Iterable[str]) -> str:

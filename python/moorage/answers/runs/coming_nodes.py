@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-from moorage.autoscalers.group_settings import group_by_node
+from moorage.autoscalers.group_settings import group_by_node, unknown_node
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.node_prices import NodePrices
@@ -96,7 +96,7 @@ class ComingNodes(NamedTuple):
         group_of = group_by_node(groups, nodes)
         known = {*group_of.values()}
         unknown = {
-            group.name: f"the label {group.label}" if group.label else "a provider's label with its name"
+            group.name: unknown_node(group)
             for group in groups
             if group.template is None and group.name not in known
         }
@@ -226,7 +226,7 @@ class ScaleUpReport(NamedTuple):
     before : NodesPrice or None
         Of the nodes before.
     unknown : mapping of str to str
-        Node groups of which there is neither a node nor a template, with the label that a node would have.
+        Node groups of which there is neither a node nor a template, with what is to be said of that.
     zones : mapping of str to list of str
         Node groups that have nodes in several zones, and get new ones or could get some.
     facts : tuple of str
@@ -275,8 +275,8 @@ class ScaleUpReport(NamedTuple):
         if self.up.waiting and self.coming.sources.get(KARPENTER, "").startswith(SEEN):
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
-        for name, label in self.unknown.items():
-            yield f"node group {name}: no node has {label}, and it has no template, so it can get none"
+        for name, text in self.unknown.items():
+            yield f"node group {name}: {text}"
         for name, zones in self.zones.items():
             yield (
                 f"node group {name} has nodes in {examples(zones, 5)}: cluster-autoscaler takes all to "

@@ -159,13 +159,18 @@ class ConfigMap(Object, frozen=True):
 
 class MachineGroup(Object, frozen=True):
     """The sizes of a set of machines that cluster-autoscaler scales, as which it is named: annotations of
-    Cluster API, or a MachineAutoscaler of OpenShift."""
+    Cluster API, or a MachineAutoscaler of OpenShift. `capacity` has what annotations say of its nodes."""
 
     kind: str = "MachineGroup"
     api_version: str = "moorage.dev/v1"
     source: str = ""
     min_size: int = 0
     max_size: int = 0
+    capacity: dict[str, str] = {}
+
+
+CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
+"""How annotations begin that say what nodes of a set of machines would be."""
 
 
 def annotated_sizes(annotations: Mapping[str, str]) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from ..apiserver.decode import Document, decode, decode_as, is_json
 from ..apiserver.kueue_configuration import read_kueue_configuration
 from ..apiserver.unread_fields import HIDDEN
 from ..model.autoscaling import (
+    CAPACITY,
     KUEUE_KEY,
     PRIORITIES,
     STATUS,
@@ -325,8 +326,11 @@ def read_machine_group(document: Any, kind: str) -> MachineGroup | None:
     is_part = any(owner.kind == "MachineDeployment" for owner in meta.owner_references)
     if is_part or not all(map(str.isdigit, sizes)) or int(sizes[1]) <= int(sizes[0]):
         return None
-    named = ObjectMeta(name=meta.name, namespace=meta.namespace)
-    return MachineGroup(metadata=named, source=source, min_size=int(sizes[0]), max_size=int(sizes[1]))
+    named, (least, most) = ObjectMeta(name=meta.name, namespace=meta.namespace), map(int, sizes)
+    capacity = {
+        key.removeprefix(CAPACITY): text for key, text in meta.annotations.items() if key.startswith(CAPACITY)
+    }
+    return MachineGroup(metadata=named, source=source, min_size=least, max_size=most, capacity=capacity)
 
 
 _MACHINE_GROUPS = ("MachineDeployment", "MachineSet", "MachinePool", "MachineAutoscaler")

@@ -35,7 +35,7 @@ from .karpenter.new_nodes_result import NewClaim
 from .karpenter.pod_validation import in_short
 from .launched_nodes import launched_node
 from .node_class_changes import STORAGE, NodeClassChanges
-from .pool_scaler import PassQuestion
+from .pool_scaler import PassQuestion, unlaunched
 from .providers.instance_type import POOL, InstanceType
 from .scale_up_answer import nodes_price
 from .trial import Trial
@@ -83,7 +83,9 @@ class NodePoolTrial(Trial[PassQuestion]):
 
     def _gain(self, question: PassQuestion) -> dict[str, str]:
         claim = self._made(question)
-        return {} if claim is None else {"node": _kind(claim)}
+        if claim is None or claim.launched is None:
+            return {}
+        return {"node": f"{claim.launched.named}, {nodes_price([claim.launched])}"}
 
     def reason(self) -> str:
         """Return why the pool makes no node for the pod without one; "" if it makes one by itself."""
@@ -92,6 +94,9 @@ class NodePoolTrial(Trial[PassQuestion]):
         if not self._types:
             return "it has no instance types"
         answer, key = self._question.about(self.pod, self.pool, self._types).answer(), self.pod.key
+        for claim in answer.claims:
+            if claim.launched is None and key in claim.pods:
+                return unlaunched(claim, self._types)
         return answer.errors[key].text if key in answer.errors else in_short(answer.ignored.get(key, ""))
 
     def changes(self) -> Iterator[HelpfulChange]:
@@ -275,10 +280,3 @@ def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[in
     return sorted(
         {whole(name, _room(kind, claim, name)) for kind in types if kind.name in allowed}, reverse=True
     )
-
-
-def _kind(claim: NewClaim) -> str:
-    """The node that comes for a claim, and its price."""
-    if claim.launched is None:
-        return "of no offering that could be launched"
-    return f"{claim.launched.named}, {nodes_price([claim.launched])}"

@@ -10,6 +10,7 @@ from itertools import chain
 from moorage.cluster import PodScheduler
 from moorage.cluster.given_objects import pods_of
 from moorage.engine.scheduler.options import check_sequence
+from moorage.errors import examples
 from moorage.kube import Node, NodePool, Object, Pod
 from moorage.kube.model.autoscaling import CapacityBuffer, KarpenterSettings
 from moorage.kube.model.cluster import now_of
@@ -145,6 +146,9 @@ class PoolScaler:
             for key, error in answer.errors.items()
         }
         refused |= {key: in_short(text) for key, text in answer.ignored.items()}
+        for claim in answer.claims:
+            if claim.launched is None:
+                refused |= dict.fromkeys(claim.pods, unlaunched(claim, question.situation.types[claim.pool]))
         planned = frozenset(key for claim in claims for key in claim.pods)
         plan = frozenset(
             (claim.pool, claim.pods, *claim.requests.items(), *[of_type.name for of_type in claim.types])
@@ -171,6 +175,20 @@ class PoolScaler:
             like = likes.get(_pool_and_type(node))
             maker.add(node, like, pool.name, claim.launched.cost, choice=claim.launched.choice)
         return maker.create()
+
+
+def unlaunched(claim: NewClaim, types: Iterable[InstanceType]) -> str:
+    """Return why no instance comes of a claim that Karpenter makes all the same."""
+    names = {each.name for each in claim.types}
+    imageless = [
+        kind.name
+        for kind in types
+        if kind.name in names and any(each.available and not each.may_come for each in kind.offerings)
+    ]
+    why = f"no type of NodePool {claim.pool} can be launched"
+    if len(imageless) == len(names):
+        why = f"the node class of NodePool {claim.pool} has no image for {examples(imageless, 3)}"
+    return f"a NodeClaim is made in vain: {why}"
 
 
 def _pool_and_type(node: Node) -> tuple[str | None, ...]:

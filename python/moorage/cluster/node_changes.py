@@ -252,7 +252,12 @@ class NodeCopies:
             )
             name = _renamed(capacity.name, like.name, copy.name)
             new = replace(new, metadata=ObjectMeta(name=name, namespace=capacity.namespace))
-            yield _with_more(new, used)
+            if new.capacity is not None and used:
+                room, largest = str(Quantity(new.capacity) + Quantity(used)), new.maximum_volume_size
+                if largest is not None and Quantity(largest) >= Quantity(new.capacity):
+                    largest = room  # what limited the largest volume limits it no longer
+                new = replace(new, capacity=room, maximum_volume_size=largest)
+            yield new
 
 
 def _of_copy(capacity: CSIStorageCapacity, own: Container[str], node: str) -> CSIStorageCapacity:
@@ -264,16 +269,6 @@ def _of_copy(capacity: CSIStorageCapacity, own: Container[str], node: str) -> CS
         for rule in topology.match_expressions
     )
     return replace(capacity, node_topology=LabelSelector(match_labels=labels, match_expressions=expressions))
-
-
-def _with_more(capacity: CSIStorageCapacity, bytes_: int) -> CSIStorageCapacity:
-    """Return a capacity with more room; what limited the largest volume limits it no longer."""
-    if capacity.capacity is None or not bytes_:
-        return capacity
-    room = str(Quantity(capacity.capacity) + Quantity(bytes_))
-    largest = capacity.maximum_volume_size
-    is_limited = largest is not None and Quantity(largest) >= Quantity(capacity.capacity)
-    return replace(capacity, capacity=room, maximum_volume_size=room if is_limited else largest)
 
 
 # ---- devices ---------------------------------------------------------------------------------------------

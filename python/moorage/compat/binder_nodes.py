@@ -321,20 +321,13 @@ class NodeStore(Store):
         guaranteed = read(node.status.allocatable) if node is not None else {}
         if nm_node is not None:
             status = nm_node.status
-            guaranteed = _less_reserved(
-                guaranteed, read(status.resource_capacity), read(status.resource_allocatable)
-            )
+            capacity, of_node = read(status.resource_capacity), guaranteed
+            guaranteed = dict(of_node)
+            for resource, value in read(status.resource_allocatable).items():
+                if resource not in of_node:
+                    guaranteed[resource] = value
+                elif resource in capacity:  # less what the NMNode reserves
+                    guaranteed[resource] = max(0, of_node[resource] - max(0, capacity[resource] - value))
         best_effort = read(cnr.status.best_effort_resource_allocatable) if cnr is not None else {}
         held = nm_node is not None or cnr is not None
         qos.describe(self.state, name, (guaranteed, best_effort), held)
-
-
-def _less_reserved(node: Read, capacity: Read, allocatable: Read) -> Read:
-    """Return the allocatable resources of a Node less what its NMNode reserves (capacity - allocatable)."""
-    out = dict(node)
-    for resource, value in allocatable.items():
-        if resource not in node:
-            out[resource] = value
-        elif resource in capacity:
-            out[resource] = max(0, node[resource] - max(0, capacity[resource] - value))
-    return out

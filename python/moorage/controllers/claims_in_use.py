@@ -320,7 +320,11 @@ class AttachDetachController(SavedFields):
         """
         users = self._users(name)
         nodes = list(dict.fromkeys(user.spec.node_name for user in users))
-        holder = self.holders.get(name) or self._first_holder(name, users) or node
+        holder = self.holders.get(name, "")
+        if not holder:  # where it was attached when the cluster was read
+            running = [user for user in users if user.status.phase == "Running" and is_healthy(user)]
+            attached = [each.spec.node_name for each in self._attachments.by_index(_VOLUME, name)]
+            holder = next(filter(None, [*[user.spec.node_name for user in running], *attached]), node)
         others = [other for other in nodes if other != holder]
         is_lost = self._kubelets.is_lost(holder)
         if holder in nodes:
@@ -344,12 +348,6 @@ class AttachDetachController(SavedFields):
                     begins = True
                     self._client.update(as_starting(user))
         return begins
-
-    def _first_holder(self, name: str, users: list[Pod]) -> str:
-        """Return the node to which a volume was attached when the cluster was read; "" for none."""
-        ready = [user.spec.node_name for user in users if user.status.phase == "Running" and is_healthy(user)]
-        attached = [attachment.spec.node_name for attachment in self._attachments.by_index(_VOLUME, name)]
-        return next(iter([*ready, *attached]), "")
 
     def _users(self, name: str) -> list[Pod]:
         """Return the pods on nodes that use a volume and have not ended."""

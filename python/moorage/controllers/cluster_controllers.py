@@ -382,7 +382,9 @@ class ClusterControllers(SavedFields):
         queues = self.find_queues()
         if queues is not None and queues.work(decides):
             return True
-        due = self._wake() if self.availability.waiting else []
+        now = self.availability.now()
+        due = [name for name, when in self.availability.waiting.items() if when <= now]
+        self._look_at(due)
         if self.control.refusals:
             self._look_at(self.control.to_try_again())
         waiting = (
@@ -724,13 +726,6 @@ class ClusterControllers(SavedFields):
         if workloads:
             self._look_at(workloads)
         return bool(workloads)
-
-    def _wake(self) -> Sequence[tuple[str, str]]:
-        """Look at the workloads whose time has come, and return them."""
-        now = self.availability.now()
-        due = [name for name, when in self.availability.waiting.items() if when <= now]
-        self._look_at(due)
-        return due
 
 
 def with_cordon(node: Node, value: bool) -> Node:

@@ -311,7 +311,9 @@ class DaemonSetController:
         rollout = self._rollouts.pop(obj.key, None)  # an exception leaves none
         if rollout is not None and rollout.obj is not obj:
             rollout = None
-        nodes, before = self._nodes_to_look_at(rollout), self._control.client.changes
+        nodes, before = self._nodes.values(), self._control.client.changes
+        if rollout is not None:
+            nodes = list(filter(None, map(self._nodes.get, rollout.in_order(rollout.changed))))
         spec = daemon_spec(obj)
         for node in nodes:
             if not should_continue(spec, node):
@@ -322,12 +324,6 @@ class DaemonSetController:
             rollout = self._roll(obj, rollout)
         if rollout is not None:
             self._rollouts[obj.key] = rollout
-
-    def _nodes_to_look_at(self, rollout: DaemonRollout | None) -> Sequence[Node]:
-        """Return the nodes that have changed since the last step of a rollout; all nodes without one."""
-        if rollout is None:
-            return self._nodes.values()
-        return list(filter(None, map(self._nodes.get, rollout.in_order(rollout.changed))))
 
     def _roll(self, obj: DaemonSet, rollout: DaemonRollout | None) -> DaemonRollout | None:
         """Take the next step of a rollout, and return the rollout; None if it is complete."""

@@ -94,7 +94,10 @@ class JobController(SavedFields):
         self._note_failures(job, pods, state)
         kept = _to_be_replaced(job, pods, state)
         self._count(job, pods, state, sum(awaits_count(job, pod) for pod in kept.values()))
-        extra = self._surplus(job, state)
+        extra = misplaced(job, state.active)
+        left = [pod for pod in state.active if pod not in extra]
+        if (surplus := len(left) - wanted_pods(job, state)) > 0:
+            extra += first_to_go(self._control, job, left, ())[:surplus]
         if state.verdict is not None:
             self._control.delete_all(state.active)
             self.release(pods)
@@ -134,15 +137,6 @@ class JobController(SavedFields):
         return tracked
 
     # ---- number of pods ------------------------------------------------------------------------------------
-
-    def _surplus(self, job: Job, state: JobState) -> list[Pod]:
-        """Return the active pods that are too many, or have no index of their own."""
-        extra = misplaced(job, state.active)
-        left = [pod for pod in state.active if pod not in extra]
-        surplus = len(left) - wanted_pods(job, state)
-        if surplus > 0:
-            extra += first_to_go(self._control, job, left, ())[:surplus]
-        return extra
 
     def _create(self, job: Job, pods: Sequence[Pod], state: JobState, kept: dict[int, Pod]) -> None:
         """Let the pods go that are counted; create the missing ones, or wait until the back-off has ended."""

@@ -430,7 +430,12 @@ class ObjectWriter:
         """
         volume = self.update(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.update_volume_phase(volume, "Bound")
-        claim = self.update(claim, _bound_claim(claim, volume))
+        marks, bound = {BIND_COMPLETED: YES}, claim
+        if claim.spec.volume_name != volume.name:
+            bound = replace(claim, spec=replace(claim.spec, volume_name=volume.name))
+            marks[BOUND_BY_CONTROLLER] = YES  # which chose the volume
+        marks = {mark: YES for mark in marks if mark not in claim.metadata.annotations}
+        claim = self.update(claim, with_annotations(bound, marks) if marks else bound)
         self.update_claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
@@ -517,16 +522,6 @@ def claim_key(reference: ObjectReference) -> str:
 
 def _access_modes(volume: PersistentVolume) -> tuple[str]:
     return (",".join(sorted(set(volume.spec.access_modes))),)
-
-
-def _bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
-    """The claim with its binding to a volume, marked as bound by the controller if that chose it."""
-    marks = {BIND_COMPLETED: YES}
-    if claim.spec.volume_name != volume.name:
-        claim = replace(claim, spec=replace(claim.spec, volume_name=volume.name))
-        marks[BOUND_BY_CONTROLLER] = YES
-    marks = {mark: YES for mark in marks if mark not in claim.metadata.annotations}
-    return with_annotations(claim, marks) if marks else claim
 
 
 def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:

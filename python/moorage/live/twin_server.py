@@ -314,7 +314,10 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         while ready := select.select([questions, *children], [], [], None if children else IDLE)[0]:
             for handle in ready:
                 if handle != questions:
-                    _tell_end(handle, *children.pop(handle))
+                    os.close(handle)
+                    child, channel = children.pop(handle)
+                    with channel, suppress(BrokenPipeError):  # which tells what has become of the child
+                        channel.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
                     continue
                 message, handles, _, _ = socket.recv_fds(control, _MESSAGE, _FILES)
                 if not message:
@@ -334,13 +337,6 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         traceback.print_exc()
     finally:
         os._exit(0)
-
-
-def _tell_end(handle: int, child: int, channel: socket.socket) -> None:
-    """Tell the parent what has become of a child."""
-    os.close(handle)
-    with channel, suppress(BrokenPipeError):
-        channel.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
 
 
 def place_of(error: BaseException) -> str:

@@ -105,7 +105,11 @@ class _ShareSearch:
             while left.first is not None:
                 candidate = left.take()
                 if by_final_share:
-                    passes = mine.order() <= self._share_without(queue, candidate).order()
+                    changes: Undo = []
+                    queue.release(candidate.usage(), changes)
+                    _, left_over = self._shares(queue)
+                    undo(changes)
+                    passes = mine.order() <= left_over.order()
                 else:
                     passes = mine.order() < theirs.order()
                 if passes:
@@ -196,13 +200,6 @@ class _ShareSearch:
         """Return the shares of the two nodes below the lowest cohort that is above both queues."""
         common = next(each for each in queue.path if each in self._preemptor.queue.path)
         return _below(self._preemptor.queue, common).share(), _below(queue, common).share()
-
-    def _share_without(self, queue: Queue, candidate: QueuedWorkload) -> Share:
-        changes: Undo = []
-        queue.release(candidate.usage(), changes)
-        _, share = self._shares(queue)
-        undo(changes)
-        return share
 
 
 def _below(queue: Queue, common: Node) -> Node:

@@ -155,8 +155,14 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     InputError
         Names the field.
     """
-    if spec.karpenter is not None:
-        return _karpenter(spec, spec.karpenter)
+    if (times := spec.karpenter) is not None:
+        if spec != AutoscalerSpec(karpenter=times):
+            raise InputError("makes nodes of NodePools: leave out all other fields", path="karpenter")
+        with located(path="karpenter"):
+            read = in_seconds(times)
+            if times.start_time is not None:
+                parse_moment(times.start_time, "startTime")
+        return AutoscalerSpec(karpenter=read)
     for at, group in enumerate(spec.node_groups):
         if group.template is None:
             raise InputError("required", obj=f"node group {group.name}", path=f"nodeGroups[{at}].template")
@@ -174,16 +180,6 @@ def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
         is_node = isinstance(group.template, Node)
         document["template"] = object_to_dict(group.template) if is_node else group.template
     return value
-
-
-def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
-    if spec != AutoscalerSpec(karpenter=times):
-        raise InputError("makes nodes of NodePools: leave out all other fields", path="karpenter")
-    with located(path="karpenter"):
-        read = in_seconds(times)
-        if times.start_time is not None:
-            parse_moment(times.start_time, "startTime")
-    return AutoscalerSpec(karpenter=read)
 
 
 MOST_EVENTS = 2**31 - 1

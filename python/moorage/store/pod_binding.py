@@ -119,23 +119,19 @@ def why_unreadable(obj: Object) -> str:
     """
     try:
         if isinstance(obj, Pod):
-            _read_pod(obj)
+            spec, status = obj.spec, obj.status
+            if _readable.get(spec) is None:
+                for path, resources in _resources_of(spec):
+                    _read(path, resources)
+                _readable.put(spec, True)
+            if status.container_statuses or status.init_container_statuses:
+                for path, resources in _resources_in(status):
+                    _read(path, resources)
         elif isinstance(obj, Node):
             _read(("status", "allocatable"), obj.status.allocatable)
     except InputError as error:
         return f"{error.path}: {error.message}"
     return ""
-
-
-def _read_pod(pod: Pod) -> None:
-    spec, status = pod.spec, pod.status
-    if _readable.get(spec) is None:
-        for path, resources in _resources_of(spec):
-            _read(path, resources)
-        _readable.put(spec, True)
-    if status.container_statuses or status.init_container_statuses:
-        for path, resources in _resources_in(status):
-            _read(path, resources)
 
 
 def _resources_of(spec: PodSpec) -> Iterator[tuple[Path, Resources]]:

@@ -176,17 +176,6 @@ def _field_term(field: Callable[..., str], value: str, equal: bool) -> Predicate
     return lambda obj: (field(obj) == value) is equal
 
 
-def _label_term(selector: Selector) -> Predicate[Object]:
-    """Return the predicate of a label selector. Raises BadRequestError if it is malformed."""
-    if isinstance(selector, str):
-        try:
-            selector = parse_selector(selector)
-        except ValueError as error:
-            raise BadRequestError(str(error)) from error
-    matches = selector.matches
-    return lambda obj: matches(obj.metadata.labels)
-
-
 def predicate(
     struct: type[T], namespace: str, label_selector: Selector, field_selector: str
 ) -> Predicate[T] | None:
@@ -213,7 +202,13 @@ def predicate(
     """
     terms = _field_terms(struct, field_selector)
     if label_selector != "":
-        terms.insert(0, _label_term(label_selector))
+        if isinstance(label_selector, str):
+            try:
+                label_selector = parse_selector(label_selector)
+            except ValueError as error:
+                raise BadRequestError(str(error)) from error
+        matches = label_selector.matches
+        terms.insert(0, lambda obj: matches(obj.metadata.labels))
     if namespace:
         terms.insert(0, _field_term(_COMMON["metadata.namespace"], namespace, True))
     if len(terms) < 2:

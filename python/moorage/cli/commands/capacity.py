@@ -333,7 +333,13 @@ def _rows(
     if of == "device":
         return [use for use in scheduler.ask.device_use() if names is None or use.node in names], [], None
     if of == "queue":
-        return *_queue_rows(scheduler, selector), None
+        if selector:
+            raise click.UsageError("--by queue shows queues, which have no node labels: leave out -l")
+        from moorage.answers.queues.queue_use import queue_notes, queue_use
+
+        with located(source="--by"):
+            queues = scheduler.ask.needed_queues()
+        return queue_use(queues), [*queue_notes(queues)], None
     prices, notes = node_prices(scheduler.client, asked_nodes(options).types())
     if of == "namespace":
         return namespace_use(scheduler, options["namespace"] or "", prices), notes, None
@@ -343,17 +349,6 @@ def _rows(
         rooms = NodeRooms(scheduler, names, prices)
         rows = rooms.by(of)
     return sorted(rows, key=lambda room: (room.name == NO_LABEL, room.name)), notes, rooms
-
-
-def _queue_rows(scheduler: Scheduler, selector: str) -> tuple[list[Any], list[str]]:
-    """Return a row for each quota of a queue of Kueue, and notes about who decides."""
-    if selector:
-        raise click.UsageError("--by queue shows queues, which have no node labels: leave out -l")
-    from moorage.answers.queues.queue_use import queue_notes, queue_use
-
-    with located(source="--by"):
-        queues = scheduler.ask.needed_queues()
-    return queue_use(queues), [*queue_notes(queues)]
 
 
 def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:

@@ -501,7 +501,12 @@ class QueueController(SavedFields):
             return
         owner = workload.obj.metadata.controller() or owners[0]  # no pod of a group controls its workload
         if (waiting := self._suspended_job(owner.uid)) is not None:
-            self._expand(workload, waiting, is_running)
+            if is_running:
+                self._make(waiting, {pods.name: self._additions(pods) for pods in workload.holds or ()})
+                return
+            for obj in waiting.objects:
+                if (current := find_object(self._client, type(obj), obj.name, obj.namespace)) is not None:
+                    self._control.delete(current)
             return
         if owner.kind in (Pod.__name__, StatefulSet.__name__, LeaderWorkerSet.__name__):
             for pod in pods_in(workload.obj.namespace).get(workload.key, ()):
@@ -545,15 +550,6 @@ class QueueController(SavedFields):
                 owner = obj.metadata.controller()
                 if owner is not None and owner.uid == uid:
                     self._control.delete(obj)
-
-    def _expand(self, workload: QueuedWorkload, waiting: Suspended, is_running: bool) -> None:
-        """Make what an operator makes of a workload of another project, or delete it."""
-        if is_running:
-            self._make(waiting, {pods.name: self._additions(pods) for pods in workload.holds or ()})
-            return
-        for obj in waiting.objects:
-            if (current := find_object(self._client, type(obj), obj.name, obj.namespace)) is not None:
-                self._control.delete(current)
 
     def _make(self, waiting: Suspended, held: Mapping[str, PodAdditions]) -> None:
         """Make what a workload of another project makes when it runs, with what its sets of pods hold."""

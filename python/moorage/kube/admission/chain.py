@@ -186,7 +186,14 @@ class Admission:
         self.documents: Callable[[Object], Json] = lambda _: {}
         self.policies: AdmissionPolicies | None = None
         if any(isinstance(obj, ValidatingAdmissionPolicy | MutatingAdmissionPolicy) for obj in listed):
-            self._add_policies(listed)
+            from .policy import policy_plugins as steps  # few clusters have policies
+
+            self.policies = steps.AdmissionPolicies(listed)
+            before = [*self.mutating]
+            self.mutating.append(
+                steps.MutatingAdmissionPolicies(self.policies, lambda request: mutated(request, before))
+            )
+            self.refusing.append(steps.ValidatingAdmissionPolicies(self.policies))
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
         for obj in listed:
             if isinstance(obj, ResourceQuota) and RESOURCE_QUOTA not in disabled:
@@ -213,16 +220,6 @@ class Admission:
         out = copy(self)
         out._begin(existing, siblings)
         return out
-
-    def _add_policies(self, listed: list[Object]) -> None:
-        from .policy import policy_plugins as steps  # few clusters have policies
-
-        self.policies = steps.AdmissionPolicies(listed)
-        before = [*self.mutating]
-        self.mutating.append(
-            steps.MutatingAdmissionPolicies(self.policies, lambda request: mutated(request, before))
-        )
-        self.refusing.append(steps.ValidatingAdmissionPolicies(self.policies))
 
     def request(self, obj: Object, old: Object | None = None) -> AdmissionRequest:
         """Return the request for a new object, or for the new state of an old one."""

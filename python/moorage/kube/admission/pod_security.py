@@ -255,22 +255,18 @@ def _selinux(pod: _Pod) -> Refusal:
 
 def _seccomp(pod: _Pod) -> Refusal:
     if pod.minor < 19:
-        return _seccomp_annotations(pod)
+        keys = {SECCOMP[0], *(SECCOMP[1] + container["name"] for container in pod.containers())}
+        bad = sorted(
+            f"{key}={go_json(pod.annotations[key])}"
+            for key in keys & pod.annotations.keys()
+            if pod.annotations[key] not in ("runtime/default", "docker/default")
+            if not pod.annotations[key].startswith("localhost/")
+        )
+        text = f"forbidden annotation{'s' * (len(bad) > 1)} {', '.join(bad)}"
+        return ("seccompProfile", text) if bad else None
     setters, values = _unlike(pod, lambda value: value not in _PROFILES, "seccompProfile", "type")
     text = f"{setters} must not set securityContext.seccompProfile.type to {_quoted(values)}"
     return ("seccompProfile", text) if setters else None
-
-
-def _seccomp_annotations(pod: _Pod) -> Refusal:
-    keys = {SECCOMP[0], *(SECCOMP[1] + container["name"] for container in pod.containers())}
-    bad = sorted(
-        f"{key}={go_json(pod.annotations[key])}"
-        for key in keys & pod.annotations.keys()
-        if pod.annotations[key] not in ("runtime/default", "docker/default")
-        if not pod.annotations[key].startswith("localhost/")
-    )
-    text = f"forbidden annotation{'s' * (len(bad) > 1)} {', '.join(bad)}"
-    return ("seccompProfile", text) if bad else None
 
 
 def _sysctls(pod: _Pod) -> Refusal:

@@ -28,7 +28,7 @@ from ..model.resource_claims import (
     ResourceClaim,
 )
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
-from ..model.workload import Service, ServiceSpec
+from ..model.workload import Service
 from ..releases import Release
 from ..workloads.ownership import FINISHED
 from .pod_requests import (
@@ -88,24 +88,19 @@ def usage_of_object(obj: Object) -> Quantities:
         if of_class:
             owned |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
         used |= owned
-    elif isinstance(obj, Service):
-        used |= _usage_of_service(obj.spec)
+    elif isinstance(obj, Service) and obj.spec.type in ("NodePort", "LoadBalancer"):
+        # Load balancers have node ports, too, unless they do without; then those count that are named.
+        is_balancer = obj.spec.type == "LoadBalancer"
+        has_all = not is_balancer or obj.spec.allocate_load_balancer_node_ports is not False
+        ports = [port for port in obj.spec.ports if has_all or port.node_port]
+        used["services.nodeports"] = Quantity(len(ports))
+        if is_balancer:
+            used["services.loadbalancers"] = _ONE
     elif isinstance(obj, ResourceClaim):
         for request in obj.spec.devices.requests:
             for name, amount in _devices(request).items():
                 used[name] = used.get(name, ZERO) + amount
     return used
-
-
-def _usage_of_service(spec: ServiceSpec) -> Quantities:
-    """Load balancers have node ports, too, unless they do without; then those count that are named."""
-    ports = spec.ports
-    if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is False:
-        ports = tuple([port for port in ports if port.node_port])
-    if spec.type not in ("NodePort", "LoadBalancer"):
-        return {}
-    balancers = {"services.loadbalancers": _ONE} if spec.type == "LoadBalancer" else {}
-    return {"services.nodeports": Quantity(len(ports)), **balancers}
 
 
 def _devices(request: DeviceRequest) -> Quantities:
@@ -298,7 +293,12 @@ class QuotaUsage:
         """
         if self._hard.keys().isdisjoint(used):
             return False
-        return all(_has_class(obj, scope) for scope in self._scopes)
+        return all(  # v1.36, pvcMatchesScope
+            isinstance(obj, PersistentVolumeClaim)
+            and scope.scope_name == "VolumeAttributesClass"
+            and _is_selected(obj.spec.volume_attributes_class_name or "", scope)
+            for scope in self._scopes
+        )
 
     def check_constraints(self, spec: PodSpec) -> None:
         """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.
@@ -416,14 +416,6 @@ def _is_in_scope(pod: Pod, scope: ScopedResourceSelectorRequirement) -> bool:
     return name == "CrossNamespacePodAffinity" and any(
         term.namespaces or term.namespace_selector is not None for term in _affinity_terms(pod.spec)
     )
-
-
-def _has_class(obj: Object, scope: ScopedResourceSelectorRequirement) -> bool:
-    """Whether an object is a claim that is in a scope (v1.36, pvcMatchesScope)."""
-    if not isinstance(obj, PersistentVolumeClaim):
-        return False
-    own = obj.spec.volume_attributes_class_name or ""
-    return scope.scope_name == "VolumeAttributesClass" and _is_selected(own, scope)
 
 
 def _is_selected(own: str, scope: ScopedResourceSelectorRequirement) -> bool:

@@ -23,7 +23,7 @@ from moorage.lazy import NamedTuple
 
 from ..model.meta import Object, Struct
 from ..model.new_pods import FieldChange, NewPodsDocument
-from ..model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, ResourceRequirements, Volume
+from ..model.pod import PREEMPTS, Container, Pod, PodSpec, ResourceRequirements, Volume
 from ..model.workload import CronJob, Job
 from ..plain import plain
 from ..workloads.daemon_pods import node_of
@@ -418,6 +418,10 @@ class Siblings:
             explained["preemption_policy"] = before.preemption_policy
         if before.priority_class_name:
             explained["priority"] = before.priority
+        affinity = spec.affinity
+        if affinity is not None and affinity.node_affinity is not None and node_of(before):
+            # A DaemonSet requires the node of its pod.
+            affinity = replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
         return replace(
             spec,
             node_name=before.node_name,
@@ -426,7 +430,7 @@ class Siblings:
             containers=tuple(map(own, spec.containers)),
             init_containers=tuple(map(own, spec.init_containers)),
             resources=before.resources if _is_resized(pod) else spec.resources,
-            affinity=_unpinned(spec.affinity, before),
+            affinity=affinity,
             volumes=_relevant(spec.volumes),
             **explained,
         )
@@ -497,13 +501,6 @@ def _is_resized(pod: Pod) -> bool:
             for name, amount in allocated.get(container.name, {}).items()
         )
     )
-
-
-def _unpinned(affinity: Affinity | None, before: PodSpec) -> Affinity | None:
-    """Return an affinity without the node that a DaemonSet requires for its pod."""
-    if affinity is None or affinity.node_affinity is None or not node_of(before):
-        return affinity
-    return replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
 
 
 def _bare(spec: PodSpec) -> PodSpec:

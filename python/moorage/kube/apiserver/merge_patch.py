@@ -217,10 +217,13 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
         rule = rule_of(struct, name)
         if rule.merges and isinstance(item, list):
             old = _items(value.get(name) if isinstance(value, dict) else None)
-            merged[name] = _merged_list(_items(merged.get(name)), key, item, rule, at)
+            left = _items(merged.get(name))
+            if key.startswith(REMOVE):
+                left = _without(left, item)
+            elif not key.startswith(ORDER):
+                left = _merge_items(left, item, rule, at) if rule.key else left + _without(item, left)
             order = orders.get(name, item if key == name else None)
-            if isinstance(order, list):
-                merged[name] = _in_order(merged[name], order, old, rule.key)
+            merged[name] = _in_order(left, order, old, rule.key) if isinstance(order, list) else left
         elif item is None:
             merged.pop(key, None)
         elif key.startswith("$"):
@@ -235,15 +238,6 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
 def _items(value: Json) -> list[Json]:
     """Return a list, or an empty one for any other value."""
     return value if isinstance(value, list) else []
-
-
-def _merged_list(old: list[Json], key: str, items: list[Json], rule: MergeRule, path: str) -> list[Json]:
-    """Return a list after one field of a patch: its items, those to remove, or their order."""
-    if key.startswith(ORDER):
-        return old
-    if key.startswith(REMOVE):
-        return _without(old, items)
-    return _merge_items(old, items, rule, path) if rule.key else old + _without(items, old)
 
 
 def _without(old: list[Json], removed: list[Json]) -> list[Json]:

@@ -76,7 +76,14 @@ def tokens(text: str) -> list[Token]:
             shown = text[at]
             raise CompileError(text, [Problem(at, f"Syntax error: token recognition error at: '{shown}'")])
         if raw is not None:
-            read.append(_raw_text(raw[0], at))
+            prefix = raw[0][: 2 if raw[0][1] in "rRbB" else 1].lower()
+            quoted = raw[0][len(prefix) :]
+            quotes = 3 if quoted[:3] in ('"""', "'''") else 1
+            content = quoted[quotes:-quotes]
+            is_bytes = "b" in prefix
+            read.append(
+                Token("bytes" if is_bytes else "string", content.encode() if is_bytes else content, at)
+            )
         elif match.lastgroup != "space" and match["space"] is None:
             read.append(_token(text, match, at))
         at = match.end()
@@ -100,14 +107,6 @@ def _token(text: str, match: re.Match[str], at: int) -> Token:
     if match["name"] is not None:
         return Token("name", match["name"], at)
     return Token("mark", match[0], at)
-
-
-def _raw_text(text: str, at: int) -> Token:
-    prefix = text[: 2 if text[1] in "rRbB" else 1].lower()
-    quoted = text[len(prefix) :]
-    quotes = 3 if quoted[:3] in ('"""', "'''") else 1
-    content = quoted[quotes:-quotes]
-    return Token("bytes", content.encode(), at) if "b" in prefix else Token("string", content, at)
 
 
 def _text(text: str, match: re.Match[str], at: int) -> Token:

@@ -233,10 +233,13 @@ def _real(letter: str, precision: int, value: Any) -> str:
     if type(value) is not float and not (isinstance(value, str) and value in _NO_NUMBERS):
         raise EvaluationError(wrong_argument(letter, type_of_value(value).name))
     number = float(value)
-    if math.isfinite(number):
-        text = _fixed(number, precision) if letter == "f" else _scientific(number)
-    else:
+    if not math.isfinite(number):
         text = "NaN" if math.isnan(number) else f"{'-' * (number < 0)}∞"
+    elif letter == "f":
+        text = _fixed(number, precision)
+    else:
+        mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
+        text = f"{mantissa}\u00d710{exponent.removeprefix('+').translate(_RAISED)}"
     return text.rjust(precision % (1 << 16)) if letter == "e" else text
 
 
@@ -247,11 +250,6 @@ def _fixed(number: float, precision: int) -> str:
     whole, _, digits = text.partition(".")
     digits = digits[:least] + digits[least:].rstrip("0")
     return f"{whole}.{digits.ljust(least, '0')}".removesuffix(".")
-
-
-def _scientific(number: float) -> str:
-    mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
-    return f"{mantissa}\u00d710{exponent.removeprefix('+').translate(_RAISED)}"
 
 
 # ---- string functions --------------------------------------------------------------------------------------

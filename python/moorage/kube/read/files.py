@@ -361,8 +361,10 @@ def read_file(file: str) -> bytes:
         The file cannot be read or decompressed, or its content is larger than `MAX_SIZE` bytes.
     """
     source = source_name(file)
+    if file == STDIN and sys.stdin is None:
+        raise InputError("cannot be read: it is closed", source=source)
     try:
-        data = _read_stdin() if file == STDIN else _read(file)
+        data = _read_whole(sys.stdin.buffer) if file == STDIN else _read(file)
     except FileNotFoundError:
         raise InputError("no such file", source=source) from None
     except IsADirectoryError:
@@ -424,12 +426,6 @@ def _read_whole(opened: BinaryIO) -> bytes:
         while piece := opened.read(min(_PIECE, MAX_SIZE + 1 - data.tell())):
             data.write(piece)
         return data.getvalue()
-
-
-def _read_stdin() -> bytes:
-    if sys.stdin is None:
-        raise InputError("cannot be read: it is closed", source=source_name(STDIN))
-    return _read_whole(sys.stdin.buffer)
 
 
 def _read(file: str) -> bytes:

@@ -177,7 +177,13 @@ def load_before_and_after(
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     first = read.origins[0].argument if read.objects else 0
-    _refuse_swapped(read)
+    # A cluster that is given as a change would be laid over what changes it. A first source to which nodes
+    # can come is a cluster, too.
+    kinds = (Node, NodePool, AutoscalerFlags, AdmissionPlugins)
+    at = next((at for at, obj in enumerate(read.objects) if isinstance(obj, kinds)), None)
+    if at is not None and isinstance(read.objects[at], Node) and read.origins[at].argument:
+        text = "has the nodes, so it is the cluster: give it first, before what changes it"
+        raise InputError(text, source=read.origins[at].source)
     return _before_and_after(read, first, namespace, check, like_siblings)
 
 
@@ -287,16 +293,6 @@ def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: in
 def _is_operated(obj: Object) -> bool:
     """Whether operators that are not simulated act on an object."""
     return isinstance(obj, CustomObject)
-
-
-def _refuse_swapped(read: ReadObjects) -> None:
-    """Refuse a cluster that is given as a change: it would be laid over what changes it. A first source to
-    which nodes can come is a cluster, too."""
-    kinds = (Node, NodePool, AutoscalerFlags, AdmissionPlugins)
-    at = next((at for at, obj in enumerate(read.objects) if isinstance(obj, kinds)), None)
-    if at is not None and isinstance(read.objects[at], Node) and read.origins[at].argument:
-        text = "has the nodes, so it is the cluster: give it first, before what changes it"
-        raise InputError(text, source=read.origins[at].source)
 
 
 def _finish(after: Cluster, read: ReadObjects, gates: FeatureGates) -> None:

@@ -135,7 +135,11 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
     InputError
         A priority class does not exist.
     """
-    obj = _default_metadata(obj, names)
+    meta, namespace = obj.metadata, default_namespace(obj)
+    if not (meta.name and meta.uid and meta.namespace == namespace):
+        name = meta.name or names.generate(obj.kind, namespace, meta.generate_name)
+        uid = meta.uid or stable_uid(obj.kind, namespace, name)
+        obj = replace(obj, metadata=replace(meta, name=name, namespace=namespace, uid=uid))
     if not isinstance(obj, Pod):  # many pods share a spec
         obj = with_kind_defaults(obj)
     fill = _DEFAULTS.get(type(obj))
@@ -160,16 +164,6 @@ def default_namespace(obj: Object) -> str:
     return obj.metadata.namespace or (
         "" if isinstance(obj, CustomObject) and not obj.is_namespaced else "default"
     )
-
-
-def _default_metadata(obj: T, names: Names) -> T:
-    meta = obj.metadata
-    namespace = default_namespace(obj)
-    if meta.name and meta.uid and meta.namespace == namespace:
-        return obj
-    name = meta.name or names.generate(obj.kind, namespace, meta.generate_name)
-    uid = meta.uid or stable_uid(obj.kind, namespace, name)
-    return replace(obj, metadata=replace(meta, name=name, namespace=namespace, uid=uid))
 
 
 _changes = {False: SpecMemo(), True: SpecMemo()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
 from itertools import chain
@@ -141,16 +141,13 @@ class _Recognition:
                 inferred = self._inferred_revisions(obj, revisions)
                 all_inferred += inferred
                 if isinstance(obj, StatefulSet):
-                    obj = self._with_status(obj, {revision.name for revision in (*revisions, *inferred)})
+                    names = {revision.name for revision in (*revisions, *inferred)}
+                    pods = by_ordinal(obj, filter(is_active, self._index.owned(obj)))
+                    lowest = pods[min(pods)].metadata.labels.get(REVISION_LABEL, "") if pods else ""
+                    if obj.status.current_revision not in names and lowest in names:
+                        obj = replace(obj, status=replace(obj.status, current_revision=lowest))
             kept.append(obj)
         return [*kept, *all_inferred]
-
-    def _with_status(self, obj: StatefulSet, revisions: Container[str]) -> StatefulSet:
-        pods = by_ordinal(obj, filter(is_active, self._index.owned(obj)))
-        lowest = pods[min(pods)].metadata.labels.get(REVISION_LABEL, "") if pods else ""
-        if obj.status.current_revision in revisions or lowest not in revisions:
-            return obj
-        return replace(obj, status=replace(obj.status, current_revision=lowest))
 
     @cached_property
     def _listed_revisions(self) -> Mapping[tuple[str, str, str], list[ControllerRevision]]:

@@ -277,7 +277,10 @@ def read_config_map(document: Any) -> ConfigMap | None:
         A field has a wrong type, or Kueue could not use its configuration (`UnusableError`).
     """
     meta = metadata_of(document)
-    is_of_kueue = _is_of_kueue(document)
+    try:
+        is_of_kueue = f"config.{KUEUE}" in decode(document, _KueueMap).data.text
+    except InputError:
+        is_of_kueue = False
     if meta is None or (meta.name not in (PRIORITIES, STATUS) and not is_of_kueue):
         return None
     source = decode_as(document, ConfigMap)
@@ -287,13 +290,6 @@ def read_config_map(document: Any) -> ConfigMap | None:
         except InputError as error:
             raise UnusableError(error.message, path=error.path) from None
     return source
-
-
-def _is_of_kueue(document: Any) -> bool:
-    try:
-        return f"config.{KUEUE}" in decode(document, _KueueMap).data.text
-    except InputError:
-        return False
 
 
 class _Target(msgspec.Struct, frozen=True):

@@ -91,9 +91,17 @@ class _Builder:
     def _value(self, event: Any) -> Any:
         """The value that starts with an event; the size grows by its nodes and characters."""
         if isinstance(event, events.AliasEvent):
-            return self._alias(event.anchor or "")
+            name = event.anchor or ""
+            if name not in self._anchors:
+                loop = name in self._open
+                raise UnplacedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
+            value, size = self._anchors[name]
+            self._size += size
+            self._aliased += size
+            if self._aliased > MAX_ALIASED:
+                raise UnplacedError("aliases expand to too much data")
+            return value
         size = self._size
-        value: Any
         if isinstance(event, events.ScalarEvent):
             value = _scalar(event)
             self._size += 1 + len(event.value)
@@ -141,17 +149,6 @@ class _Builder:
         for source in merged:  # keys of the map itself take precedence, then earlier merges
             members = members | source | members
         return members
-
-    def _alias(self, name: str) -> Any:
-        if name not in self._anchors:
-            loop = name in self._open
-            raise UnplacedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
-        value, size = self._anchors[name]
-        self._size += size
-        self._aliased += size
-        if self._aliased > MAX_ALIASED:
-            raise UnplacedError("aliases expand to too much data")
-        return value
 
 
 def _merged(value: Any) -> list[dict[str, Any]]:

@@ -69,10 +69,15 @@ def next_step(
         steps = _scale(deployment, new, old, available)
         if steps or deployment.spec.paused:
             return steps
-    if deployment.spec.strategy.type == "Recreate":
-        return _recreate(deployment, new, old, old_pods)
+    recreates = deployment.spec.strategy.type == "Recreate"
+    if recreates:
+        steps = [scaled for replica_set in old for scaled in _scaled(deployment, replica_set, 0)]
+        if steps or old_pods:
+            return steps
     if new is None:
         return [_make_replica_set(deployment, old)]
+    if recreates:
+        return _scaled(deployment, new, deployment.spec.replicas or 0)
     scaled = _scaled(deployment, new, _replicas_of_new(deployment, new, sets))
     return scaled or _shrink_old(deployment, new, old, available)
 
@@ -219,18 +224,6 @@ def _replicas_of_new(deployment: Deployment, new: ReplicaSet, sets: Iterable[Rep
         return wanted
     room = wanted + max_surge(deployment) - sum(replica_set.spec.replicas or 0 for replica_set in sets)
     return size + min(max(0, room), wanted - size)
-
-
-def _recreate(
-    deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], old_pods: bool
-) -> list[ReplicaSet]:
-    """Remove all old pods before the first new one is created."""
-    steps = [scaled for replica_set in old for scaled in _scaled(deployment, replica_set, 0)]
-    if steps or old_pods:
-        return steps
-    if new is None:
-        return [_make_replica_set(deployment, old)]
-    return _scaled(deployment, new, deployment.spec.replicas or 0)
 
 
 def _shrink_old(

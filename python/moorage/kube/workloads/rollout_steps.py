@@ -108,7 +108,11 @@ def _strategy(obj: Rollout | CloneSet) -> Mapping[str, Any]:
 def _steps(strategy: Mapping[str, Any], replicas: int) -> Iterator[RolloutStep]:
     if (clone_set := strategy.get("cloneSet")) is not None:
         partition = clone_set.get("partition") or 0
-        old, end = _partition(partition, replicas), f"partition {partition}" if partition else "the end"
+        old, end = min(share_of(partition, replicas), replicas), "the end"
+        if isinstance(partition, str) and old == replicas > 1 and percent(partition) < 100:
+            old = replicas - 1  # less than 100 % leave one new pod at least
+        if partition:
+            end = f"partition {partition}"
         in_place = "InPlace" in clone_set.get("type", "")
         where = " (in place where only images change)" if in_place else ""
         yield RolloutStep(f"{end}{where}", replicas - old, old)
@@ -191,9 +195,3 @@ def _most(strategy: Mapping[str, Any], replicas: int, steps: Sequence[RolloutSte
 
 def _surge(canary: Mapping[str, Any], replicas: int) -> int:
     return share_of(canary.get("maxSurge", "25%"), replicas)
-
-
-def _partition(value: int | str, replicas: int) -> int:
-    """Return how many pods a CloneSet leaves old; less than 100 % leave one new pod at least."""
-    old = min(share_of(value, replicas), replicas)
-    return replicas - 1 if isinstance(value, str) and old == replicas > 1 and percent(value) < 100 else old

@@ -96,7 +96,9 @@ class JobWorkloads:
             total = whole_number(first.metadata.annotations.get(_TOTAL, ""))
             if total is not None and len(units) < total:
                 return None
-            pod_sets, name, is_group = _roles([each for each in units if isinstance(each, Pod)]), group, True
+            roles = grouped((role_of(each), each) for each in units if isinstance(each, Pod))
+            pod_sets = [_of_pod(each[0], role, len(each)) for role, each in sorted(roles.items())]
+            name, is_group = group, True
         ref, priority = self._priority(first, pod_sets)
         return Workload(
             metadata=_meta(units, name, is_group),
@@ -197,9 +199,3 @@ def role_of(pod: Pod) -> str:
     """Return by which name the set of a pod in a group goes: pods that are alike have one."""
     spec = replace(pod.spec, scheduling_gates=(), node_name="")
     return sha1(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:8]
-
-
-def _roles(pods: list[Pod]) -> list[PodSet]:
-    """Return the pods of a group by what they are: a set for each role."""
-    roles = grouped((role_of(pod), pod) for pod in pods)
-    return [_of_pod(each[0], role, len(each)) for role, each in sorted(roles.items())]

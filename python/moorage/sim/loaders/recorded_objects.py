@@ -492,22 +492,15 @@ def read_kubectl_events(timeline: EventColumns, paths: Sequence[str | Path]) -> 
     for item in (*nodes, *older):
         if (obj := events.decode(item)) is not None:
             created = events.seconds_of_age(obj.metadata.creation_timestamp)
-            if isinstance(obj, Node) and (ready := events.seconds_of_age(_ready_since(obj))) > created:
-                events.put(created, _not_ready(obj))
-                created = ready
+            if isinstance(obj, Node):
+                conditions = (each for each in obj.status.conditions if each.type == "Ready")
+                since = [each.last_transition_time for each in conditions if each.status == "True"]
+                if since and (ready := events.seconds_of_age(since[0])) > created:
+                    events.put(created, _not_ready(obj))
+                    created = ready
             events.put(created, obj)
     for time, item in happened:
         _happened(events, time, item, pods)
-
-
-def _ready_since(node: Node) -> str | None:
-    """Return since when a node is ready; None for one that is not."""
-    since = [
-        condition.last_transition_time
-        for condition in node.status.conditions
-        if (condition.type, condition.status) == ("Ready", "True")
-    ]
-    return since[0] if since else None
 
 
 def _not_ready(node: Node) -> Node:

@@ -235,7 +235,10 @@ def gatekeeper_reviews(group: str, value: Json, configs: Sequence[Json]) -> Revi
         The configurations of Gatekeeper, which exempt namespaces.
     """
     spec = map_of(value, "spec")
-    if group not in (_CONSTRAINTS, _MUTATIONS) or not _denies(spec):
+    actions = [spec.get("enforcementAction") or "deny"]
+    if actions == ["scoped"]:
+        actions = [entry.get("action") for entry in _maps(spec, "scopedEnforcementActions")]
+    if group not in (_CONSTRAINTS, _MUTATIONS) or all(action in _ONLY_REPORTS for action in actions):
         return None
     exempt = [
         str(name)
@@ -249,14 +252,6 @@ def gatekeeper_reviews(group: str, value: Json, configs: Sequence[Json]) -> Revi
         for entry in (_maps(spec, "applyTo") if group == _MUTATIONS else ())
     ]
     return partial(_matches, map_of(spec, "match"), applies, exempt)
-
-
-def _denies(spec: Json) -> bool:
-    action = spec.get("enforcementAction") or "deny"
-    if action == "scoped":
-        actions = _maps(spec, "scopedEnforcementActions")
-        return any(entry.get("action") not in _ONLY_REPORTS for entry in actions)
-    return action not in _ONLY_REPORTS
 
 
 def _matches(

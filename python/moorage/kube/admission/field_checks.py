@@ -406,7 +406,7 @@ def label_faults(labels: Any, field: str) -> Iterator[Fault]:
         yield from format_causes("labelValue", value, field)
 
 
-def node_amount_faults(amounts: Any, field: str) -> Iterator[Fault]:
+def _node_amount_faults(amounts: Any, field: str) -> Iterator[Fault]:
     """Yield the resources of a node that are negative, or are counted and no whole number."""
     for name, given in amounts.items():
         if str(given).isdecimal():
@@ -427,7 +427,7 @@ def field_check(word: str, *arguments: str) -> FieldCheck:
     if word == "labels":
         return label_faults
     if word == "nodeAmounts":
-        return node_amount_faults
+        return _node_amount_faults
     if word == "unique":
         return partial(_repeated, *arguments)
     if word == "each":

@@ -75,6 +75,8 @@ def _plan(struct: str) -> _Plan:
         tables.append(OF_POLICIES)
     rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
     inner = [_OF_RULES, *(each for each in planned_parts(struct, _plan) if each[0] not in _APART)]
+    if struct == "core.v1.Node":  # which may be created with a status
+        inner.append(("status", "core.v1.NodeStatus", ""))
     order = {name: at for at, name in enumerate(_ORDER.get(struct, ()))}
     inner.sort(key=lambda part: order.get(part[0], len(order) if part[0] else -1))
     return _Plan(tuple(field_rules().get(struct, ())), rules, tuple(inner))

@@ -550,10 +550,9 @@ def _listed_rules(struct: type[Struct], name: str) -> Iterator[tuple[list[str], 
         if not row.is_of_new:
             table.setdefault(row.name, []).append(row)
     for field, held, names in held_structs(struct, name):
-        rules = [*_rules_of_type(field.type)]
-        absent = getattr(default, field.name)
-        if listed := table.get(field.encode_name):
-            rules.append(partial(_check_field, listed, absent))
+        absent, listed = getattr(default, field.name), table.get(field.encode_name)
+        rules: list[Rule] = [partial(_check_field, listed, absent)] if listed else []
+        rules += _rules_of_type(field.type)
         is_always_there = isinstance(absent, Struct) and field.type is type(absent)
         if field.type is PodSpec:
             rules.append(_check_pod_spec)

@@ -12,7 +12,6 @@ from ..field_checks import (
     Rules,
     block_errors,
     format_causes,
-    node_amount_faults,
     port_errors,
     wrong,
 )
@@ -560,8 +559,6 @@ def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     if len({":" in str(block) for block in blocks}) < len(blocks):
         why = "may specify no more than one CIDR for each IP family"
         yield Fault("spec.podCIDRs", invalid(blocks, why))
-    for which in ("capacity", "allocatable"):  # no other status is in manifests, so the table's is not read
-        yield from node_amount_faults(part(part(value, "status"), which), f"status.{which}")
     text = part(part(value, "metadata"), "annotations").get(_AVOID)
     if text:
         try:

@@ -104,6 +104,20 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
     raise TypeError(f"{name} must be {wanted}, not {_kind_of(value)}")
 
 
+def check_fields(of: object, least: float | None = None) -> None:
+    """Check the fields of a dataclass by their annotations, as `argument` does.
+
+    Parameters
+    ----------
+    least : float, optional
+        ValueError if one of the numbers is smaller.
+    """
+    for name, annotation in type(of).__annotations__.items():
+        value = argument(name, getattr(of, name), annotation)
+        if least is not None and isinstance(value, int | float) and value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
 @contextmanager
 def naming(name: str) -> Iterator[None]:
     """Put the name of a parameter before the text of a TypeError about its value."""

@@ -76,3 +76,9 @@ def test_bad_edits_name_the_field(path: str, value: Any, error: str) -> None:
     with pytest.raises(InputError) as caught:
         mo.edit(POD, {path: value})
     assert error in str(caught.value)
+
+
+@pytest.mark.parametrize(("given", "what"), [({}, "dict"), (Pod, "the class Pod")])
+def test_only_objects_are_edited(given: Any, what: str) -> None:
+    with pytest.raises(TypeError, match=f"^edit takes an object .*, not {what}$"):
+        mo.edit(given, {"spec.priority": 1})

@@ -11,6 +11,7 @@ from tests.doors.engine import schedule_one
 from tests.make import node, pod, scheduler
 from tests.scheduler.make import searched
 
+import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.engine.framework import CycleState, NodesView, PreFilterPlugin, Profile
 from moorage.errors import InputError
@@ -223,6 +224,16 @@ def test_its_parts_are_shown_in_a_line() -> None:
     (waiting,) = one.queue.pending_pods().unschedulable
     assert repr(waiting) == "<QueuedPodInfo of <Pod default/q>: Place.UNSCHEDULABLE, 1 attempts>"
     assert repr(one.pods) == "<PodHandler: 1 waiting, 0 finished>"
+    assert repr(one.context) == f"<SchedulerState: {one.cache}, {one.queue}>"
+    assert repr(one.informers) == f"<InformerFactory: {one.client}>"
+    assert repr(one.client).endswith(" writes>")
+    informer = one.informers.informer(Pod)
+    assert repr(informer) == "<Informer: Pod, <Indexer: 3 objects>>"
+    assert repr(informer.lister) == "<Lister: Pod, <Indexer: 3 objects>>"
+    engine = one.engines["default-scheduler"]
+    assert repr(engine) == f"<Engine: {engine.profile}>"
+    assert repr(engine.framework) == f"<Framework: {engine.profile}>"
+    assert repr(engine.framework.all_nodes()) == "<NodesView: 1 nodes>"
     assert repr(Cluster()).startswith("Cluster: empty")
 
 
@@ -231,6 +242,8 @@ def test_an_option_that_is_unknown() -> None:
         Scheduler(**{"colour": 1, "tie-break": "first", "seed": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes no option version; nearest: kubernetes_version"):
         Scheduler(version="1.37")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^a replay takes no option untl; nearest: until, ttl$"):
+        mo.replay(mo.Timeline(Cluster()), untl=3)
 
 
 def test_bad_arguments_are_refused_by_name() -> None:
@@ -242,6 +255,19 @@ def test_bad_arguments_are_refused_by_name() -> None:
             match=rf"^percentage_of_nodes_to_score must be from 0 \(adaptive\) to 100, not {percentage}$",
         ):
             Scheduler(percentage_of_nodes_to_score=percentage)
+
+
+def test_times_of_pods_are_whole_seconds() -> None:
+    with pytest.raises(TypeError, match=r"^ready must be a whole number, not str$"):
+        mo.PodTimes(ready="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^ready must be at least 0, not -1$"):
+        mo.PodTimes(ready=-1)
+    with pytest.raises(
+        TypeError, match=r"^PodTimes.__init__\(\) takes 1 positional argument but 2 were given$"
+    ):
+        mo.PodTimes(2)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^pod_times must be a PodTimes or a callable, not int$"):
+        Scheduler(pod_times=5)  # type: ignore[arg-type]
 
 
 def test_the_random_tie_break_follows_its_seed() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from moorage import cluster as room
 from moorage import controllers
@@ -57,21 +57,23 @@ class SchedulerOptions(ProfileOptions, total=False):
     threads: int | None
     binding_threads: int | None
     controllers: bool
-    pod_times: PodTimes | TimesOf
+    pod_times: PodTimes | Callable[[Pod], PodTimes]
     fail_fast: bool
     measured: bool
     synced: bool
 
 
-def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
+def check_names(options: Mapping[str, object], of: str, others: Iterable[str] = ()) -> None:
     """Raise TypeError for a keyword argument that is unknown.
 
     Parameters
     ----------
     of : str
         What takes them, for the text.
+    others : iterable of str, optional
+        What it takes besides the arguments of `Scheduler`.
     """
-    names = known.__required_keys__ | known.__optional_keys__
+    names = SchedulerOptions.__optional_keys__.union(others)
     if unknown := sorted(options.keys() - names):
         hint = nearest(unknown[0], names) if len(unknown) == 1 else ""
         raise TypeError(f"{of} takes no option {', '.join(unknown)}{hint}")

@@ -73,7 +73,7 @@ class PodScheduler:
         if not isinstance(cluster, Cluster) and not hasattr(cluster, "follow"):
             kind = type(cluster).__name__
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
-        check_names(options, SchedulerOptions, "a scheduler")
+        check_names(options, "a scheduler")
         self.options = _options_of(cluster, options)
         gates, now = self.options.gates, self.options.clock or time.monotonic
         clock = time_of(cluster if isinstance(cluster, Cluster) else None)
@@ -595,9 +595,10 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Clu
     ValueError
         The tie-break is unknown.
     """
+    classes = {"PodTimes": controllers.PodTimes} if "pod_times" in given else {}
     for name in given:
         annotation = SchedulerOptions.__annotations__[name].__forward_arg__
-        argument(name, given[name], annotation)  # type: ignore[literal-required]
+        argument(name, given[name], annotation, classes)  # type: ignore[literal-required]
     tie_break, config = given.get("tie_break", "go-heap"), given.get("config")
     if tie_break not in TIE_BREAKS:
         raise ValueError(f"tie_break must be one of {', '.join(TIE_BREAKS)}, not {tie_break!r}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import argument
 from moorage.engine.cache.node_info import CacheDump
 from moorage.engine.cache.scheduler_cache import ClusterCache
 from moorage.errors import CacheError
@@ -190,7 +191,7 @@ class BinderCache(ClusterCache):
         CacheError
             The pod is in the cache, or the placeholder that it requests is missing or matched.
         """
-        pod = info.pod
+        pod = argument("info", info, "CachePodInfo", globals()).pod
         with self._event():
             if self.reservations is not None and self.pods.find(pod) is None:
                 self.reservations.assume_pod(pod)
@@ -216,7 +217,7 @@ class BinderCache(ClusterCache):
             The pod was assumed on another node.
         """
         with self._event():
-            held = self.pods.forget_pod(info.pod)
+            held = self.pods.forget_pod(argument("info", info, "CachePodInfo", globals()).pod)
             if held is not None:
                 self.units.leave(held)
                 if self.reservations is not None:

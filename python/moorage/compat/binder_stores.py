@@ -17,6 +17,7 @@ from moorage._core.binder.binder_store import BinderStore
 from moorage._core.binder.deleted_markers import DeletedMarkers
 from moorage._core.binder.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import check_fields
 from moorage.errors import CacheError
 from moorage.kube import Pod, PodDisruptionBudget, PodGroup
 from moorage.kube.model.pod_group import GROUP_ANNOTATION
@@ -87,6 +88,9 @@ class CacheHandler:
     stop: threading.Event = field(default_factory=threading.Event)
     resource_reservation: bool = False
     gates: PodGates = field(default_factory=PodGates)
+
+    def __post_init__(self) -> None:
+        check_fields(self, least=0)
 
 
 # ---- stores ------------------------------------------------------------------------------------------------

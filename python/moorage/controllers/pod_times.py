@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from msgspec import Struct
-
+from moorage.arguments import check_fields
 from moorage.kube.model.pod import Pod
 
 
-class PodTimes(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class PodTimes:
     """How long a pod takes for what its kubelet does with it, in whole seconds.
 
     Attributes
@@ -20,11 +21,21 @@ class PodTimes(Struct, frozen=True, kw_only=True):
         From then until it is ready.
     stop : int
         From its deletion until it is gone, unless its grace period ends before.
+
+    Raises
+    ------
+    TypeError
+        One of them is no whole number.
+    ValueError
+        One of them is negative.
     """
 
     start: int = 2
     ready: int = 8
     stop: int = 5
+
+    def __post_init__(self) -> None:
+        check_fields(self, least=0)
 
 
 TimesOf = Callable[[Pod], PodTimes]

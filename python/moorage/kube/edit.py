@@ -54,6 +54,8 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
 
     Raises
     ------
+    TypeError
+        It is something else.
     InputError
         A path names no field, a value has the wrong type, or the result is not valid; the error names the
         field.
@@ -62,6 +64,10 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
     --------
     >>> edit(pod, {"spec.priority": 10, "metadata.labels.tier": "web"})  # doctest: +SKIP
     """
+    given: object = obj
+    if not isinstance(given, Struct):
+        what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+        raise TypeError(f"edit takes an object that `load` or `read_object` returns, or a part, not {what}")
     edited: Any = obj
     for path, value in {**(changes or {}), **paths}.items():
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
 from moorage.arguments import argument
+from moorage.cluster.cluster_setup import check_names
 from moorage.errors import InputError, missing
 from moorage.kube import Pod
 
@@ -105,6 +107,7 @@ class World:
     def __init__(
         self, timeline: Timelines, resources: Sequence[str], nodes: int | None, options: dict[str, Any]
     ) -> None:
+        check_names(options, "an environment", signature(SchedulingVectorEnv).parameters)
         argument("timeline", timeline, "Timeline | Callable[[int], Timeline]", globals())
         self._timeline, self._options = timeline, options
         first = timeline if isinstance(timeline, Timeline) else timeline(0)

@@ -14,6 +14,7 @@ from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Object
 from moorage.kube.model.meta import selected_labels
 from moorage.saved_fields import SavedFields
+from moorage.short_repr import ShortRepr
 
 from .errors import NotFoundError, singular
 
@@ -100,7 +101,7 @@ class KeyLog:
             return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
 
 
-class Indexer(SavedFields, Generic[T]):
+class Indexer(ShortRepr, SavedFields, Generic[T]):
     """Objects by key (``namespace/name``), like client-go's Indexer. An index is built when it is first read.
 
     Parameters
@@ -114,6 +115,8 @@ class Indexer(SavedFields, Generic[T]):
     changes : int
         The number of changes so far; equal numbers mean equal contents.
     """
+
+    shows = "{1} objects"
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
         self._objects: IndexedObjects[T] = IndexedObjects()
@@ -444,7 +447,7 @@ class Indexer(SavedFields, Generic[T]):
 Objects = list
 
 
-class Lister(Generic[T]):
+class Lister(ShortRepr, Generic[T]):
     """Reads the objects of one kind, in one namespace or in all, like client-go's listers.
 
     Parameters
@@ -454,6 +457,8 @@ class Lister(Generic[T]):
     namespace : str
         The one namespace; "" for all.
     """
+
+    shows = "{0._struct.__name__}, {0._indexer}"
 
     def __init__(self, struct: type[T], indexer: Indexer[T], namespace: str = "") -> None:
         self._struct = struct

@@ -15,6 +15,7 @@ from fastrlock.rlock import FastRLock
 from moorage._core.base.watch_events import Notice
 from moorage.kube import Object
 from moorage.lazy import lazy_attribute
+from moorage.short_repr import ShortRepr
 
 from .errors import ApiError, struct_named
 from .indexer import Indexer, IndexFunction, Lister
@@ -138,7 +139,7 @@ class Registration(Generic[T]):
         self.is_synced = True
 
 
-class Informer(Generic[T]):
+class Informer(ShortRepr, Generic[T]):
     """A local copy of one kind, like client-go's SharedIndexInformer.
 
     If events may have been missed, it receives all objects, and its handlers the difference. It updates the
@@ -164,6 +165,8 @@ class Informer(Generic[T]):
     resource_version : str
         Of the last event of an API server in the copy, or of the last list; "" where nobody tells.
     """
+
+    shows = "{0._struct.__name__}, {0.indexer}"
 
     def __init__(  # noqa: PLR0913
         self,
@@ -483,7 +486,7 @@ Saved = tuple[dict[type[Object], tuple[Informer[Any], object]], int | None, dict
 """A state of all informers, the value of ObjectStore.changes at the last run, and the kinds given since."""
 
 
-class InformerFactory:
+class InformerFactory(ShortRepr):
     """One informer for each kind, over one client.
 
     Parameters
@@ -494,6 +497,8 @@ class InformerFactory:
         Of all informers over an ObjectStore, for an owner that holds it while it saves and restores them. A
         server may keep an informer waiting: over another client each informer has a lock of its own.
     """
+
+    shows = "{0._client}"
 
     def __init__(self, client: ObjectClient, *, lock: FastRLock | None = None) -> None:
         self._client = client

@@ -22,6 +22,7 @@ from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.ownership import Names, generated_names
+from moorage.short_repr import ShortRepr
 
 from .errors import (
     BadRequestError,
@@ -71,7 +72,7 @@ class Server(Protocol):
         """Return the same for a copy of the store."""
 
 
-class ObjectStore:
+class ObjectStore(ShortRepr):
     """Objects by kind, with watches. Thread-safe. Objects are immutable, so readers share them.
 
     As in the API server, one counter numbers all writes, an update with a stale resource version is a
@@ -112,6 +113,8 @@ class ObjectStore:
         While a cluster is completed: gives what has a `generateName` a name that does not depend on how many
         objects there are.
     """
+
+    shows = "{0.changes} writes"
 
     def __init__(
         self, clock: Callable[[], float] = epoch, *, seed: int = 0, history: int = 100 * 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 from tests.doors.engine import WaitingPods
@@ -28,6 +29,15 @@ def test_every_plugin_must_allow() -> None:
     assert one.signal is None
     one.allow("b")
     assert one.signal == Status(Code.SUCCESS)
+
+
+def test_a_plugin_goes_by_its_name() -> None:
+    one = waiting(a=10)
+    plugin: Any = object()
+    for decide in (one.allow, lambda given: one.reject(given, "no"), lambda given: one.preempt(given, "no")):
+        with pytest.raises(TypeError, match=r"^plugin must be a string, not object$"):
+            decide(plugin)
+    assert (one.get_pending_plugins(), one.signal) == (["a"], None)
 
 
 def test_the_shortest_timer_decides() -> None:

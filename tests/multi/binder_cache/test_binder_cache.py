@@ -47,6 +47,16 @@ def test_what_the_times_are() -> None:
     assert not handler.resource_reservation
 
 
+def test_settings_and_pods_of_another_type_are_refused(kit: Kit) -> None:
+    with pytest.raises(TypeError, match=r"^pod_assumed_ttl must be a number, not str$"):
+        CacheHandler(pod_assumed_ttl="1m")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^period must be at least 0, not -1$"):
+        CacheHandler(period=-1)
+    for method in (kit.cache.assume_pod, kit.cache.forget_pod):
+        with pytest.raises(TypeError, match=r"^info must be a CachePodInfo, not Pod$"):
+            method(pod("a", "n"))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("gate", [False, True])
 def test_stores_stand_in_godels_order(gate: bool) -> None:
     cache = BinderCache(CacheHandler(resource_reservation=gate))

@@ -138,13 +138,16 @@ def do(kit: Kit, step: str) -> None:
             check(kit, step.split())
 
 
+GATE = "resource_reservation"
+
+
 @pytest.mark.parametrize(
     ("settings", "lines"),
     [pytest.param(row.title, [row.text, *row.below], id=row.name) for row in rows(TABLE)],
 )
 def test_a_binder_cache_does_what_a_row_says(settings: str, lines: list[str]) -> None:
     words = (word.partition("=") for word in settings.split())
-    kit = Kit(**{key: int(value) for key, _, value in words if value})
+    kit = Kit(**{key: value == "1" if key == GATE else int(value) for key, _, value in words if value})
     for step in filter(None, "; ".join(lines).split("; ")):
         step, _, refusal = step.partition(" ! ")
         if refusal:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.node_table import check_resource
+from moorage.short_repr import ShortRepr
 
 from ..cache import NodeInfo as LiveNodeInfo
 from ..cache import NodeInfoClone, Resource
@@ -142,7 +143,7 @@ class InfoColumns:
         return self.infos[row]
 
 
-class NodesView:
+class NodesView(ShortRepr):
     """Several nodes, in list order; rows of the node table are valid until the next change.
 
     Attributes
@@ -154,6 +155,8 @@ class NodesView:
         Column by resource: ``nodes.allocatable["cpu"]`` is in millicores, ``["memory"]`` in bytes. `nonzero`
         are the requests with upstream's defaults for containers without any, for cpu and memory only.
     """
+
+    shows = "{1} nodes"
 
     def __init__(self, columns: CycleColumns | InfoColumns, rows: Rows | Callable[[], Rows]) -> None:
         self._columns, self._given = columns, rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT, Plan
 from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import check_fields
 from moorage.engine import framework as room
 from moorage.engine.framework import interface
 from moorage.errors import InputError
@@ -166,7 +167,9 @@ class Profile:
         return max(len(nodes) * percentage // 100, 1)
 
     def __post_init__(self) -> None:
-        entries: Sequence[object] = self.plugins
+        check_fields(self)
+        given: object = self.plugins
+        entries = given if isinstance(given, Sequence) else (given,)
         for entry in entries:
             if not isinstance(entry, Plugin):
                 what = f"the class {entry.__name__}" if isinstance(entry, type) else repr(entry)

@@ -18,6 +18,7 @@ from moorage.engine.framework import interface
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 from moorage.lazy import lazy_attribute
+from moorage.short_repr import ShortRepr
 
 from ..cache import NodeInfo, NodeInfoClone, SchedulerCache
 from .extension_points import (
@@ -99,7 +100,7 @@ def native_filters(filters: Sequence[FilterPlugin], state: CycleState) -> int:
     return natives
 
 
-class Framework:
+class Framework(ShortRepr):
     """Runs the plugins of one profile.
 
     Each method `run_…_plugins` runs one extension point in profile order. Its parameters are the state of the
@@ -122,6 +123,8 @@ class Framework:
     columns : CycleColumns
         Columns of the node table, for vectorised plugins.
     """
+
+    shows = "{0.profile}"
 
     def __init__(self, profile: Profile, handle: FrameworkHandle) -> None:
         self.profile = profile

@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from moorage.arguments import argument
 from moorage.engine.cache.scheduler_cache import Enlisted
 from moorage.kube import Pod
 from moorage.kube.go_texts import format_duration
@@ -81,6 +82,8 @@ class WaitingPod(SavedFields):
         bool
             False if none of them was waiting, or the pod was decided before.
         """
+        for plugin in plugins:
+            argument("plugin", plugin, "str")
         with self._changed:
             waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
             for plugin in plugins:
@@ -103,7 +106,7 @@ class WaitingPod(SavedFields):
         bool
             False if the pod was decided before.
         """
-        return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+        return self._decide(Status(Code.UNSCHEDULABLE, (message,), argument("plugin", plugin, "str")))
 
     def preempt(self, plugin: str, message: str) -> bool:
         """Fail the pod with an Error, so that it is retried soon.
@@ -118,7 +121,7 @@ class WaitingPod(SavedFields):
         bool
             False if the pod was decided before.
         """
-        return self._decide(Status(Code.ERROR, (message,), plugin))
+        return self._decide(Status(Code.ERROR, (message,), argument("plugin", plugin, "str")))
 
     def _decide(self, status: Status) -> bool:
         with self._changed:

@@ -23,6 +23,7 @@ from moorage.kube.model.resource_claims import DeviceClass
 from moorage.kube.releases import groups_pods
 from moorage.lazy import lazy_attribute
 from moorage.saved_fields import SavedFields
+from moorage.short_repr import ShortRepr
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
@@ -66,7 +67,7 @@ FEW_CLASSES = 1 << 12
 """Classes of pods up to which those that no pod has any more are kept."""
 
 
-class SchedulerState:
+class SchedulerState(ShortRepr):
     """The state of a scheduler, which runs, cycles and changes of the cluster work on.
 
     Functions call it `context`. With its store, informers, queue, bindings and plugins it takes part in the
@@ -112,6 +113,8 @@ class SchedulerState:
     claims : ClaimsOfBatch
         The volumes and claims that the pods of the latest batch use.
     """
+
+    shows = "{0.cache}, {0.queue}"
 
     def __init__(
         self, cache: SchedulerCache, client: ObjectClient, options: Options, time: CreationClock

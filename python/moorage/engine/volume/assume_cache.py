@@ -15,6 +15,7 @@ from moorage._core.base.indexed_objects import Reader, new_states
 from moorage._core.base.watch_events import Notice
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.saved_fields import SavedFields
+from moorage.short_repr import ShortRepr
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.indexer import by_namespace
 
@@ -50,7 +51,7 @@ class ObjectNameError(VolumeError):
         super().__init__(f"failed to get object name: {detail}")
 
 
-class AssumeCache(SavedFields, Generic[T]):
+class AssumeCache(ShortRepr, SavedFields, Generic[T]):
     """Objects by key (``namespace/name``): the informer's state and the assumed state of each.
 
     An assumed state ends when the informer reports a higher resource version or the object's deletion, or by
@@ -67,6 +68,8 @@ class AssumeCache(SavedFields, Generic[T]):
     index_func : callable or None
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
+
+    shows = "{0.description}, {0._objects}"
 
     fields: ClassVar[tuple[str, ...]] = ("_objects", "_assumed")
 

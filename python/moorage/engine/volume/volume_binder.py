@@ -28,6 +28,7 @@ from moorage.kube import (
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.lazy import NamedTuple
+from moorage.short_repr import ShortRepr
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
 from ..framework.waiting_pods import Steps, take_all
@@ -278,7 +279,7 @@ class PodVolumeBinder(Protocol):
         """
 
 
-class VolumeBinder:
+class VolumeBinder(ShortRepr):
     """Finds volumes for a pod's claims on a node, assumes them, and binds them.
 
     `get_pod_volume_claims` and `find_pod_volumes` are called from any thread, `assume_pod_volumes` and
@@ -298,6 +299,8 @@ class VolumeBinder:
         Whether storage capacities are compared exactly, and not in bytes
         (`Release.storage_capacity_is_exact`).
     """
+
+    shows = "{0.sources.client}"
 
     def __init__(
         self,

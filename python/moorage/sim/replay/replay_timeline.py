@@ -7,11 +7,13 @@ import operator
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.cluster_setup import check_names
 from moorage.controllers import PodTimes
 from moorage.engine.scheduler.place_group import ignored_groups
 from moorage.errors import InputError
@@ -227,6 +229,7 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
         Of `Scheduler`.
     """
     clock = VirtualClock()
+    check_names(options, "a replay", signature(replay).parameters)
     scheduler = scheduler_at_start(timeline, clock, options)
     recorder = Recorder(timeline, spill_rows)
     read = (*timeline.cluster.others, *(obj for obj in timeline.arguments if isinstance(obj, Object)))

@@ -27,6 +27,7 @@ from moorage.engine.framework.status import CycleState, NodeToStatus, Status
 from moorage.kube.model.pod import Pod
 from moorage.lazy import lazy_attribute
 from moorage.saved_fields import SavedFields
+from moorage.short_repr import ShortRepr
 
 from .. import cycle as room
 from .results import NO_ROWS, Decision
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Verdicts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]
 
 
-class NodeSearch:
+class NodeSearch(ShortRepr):
     """Finds nodes for pods of one profile, and says why others are rejected.
 
     Parameters
@@ -71,6 +72,8 @@ class NodeSearch:
     ValueError
         The percentage is not between 0 and 100.
     """
+
+    shows = "{0.profile}"
 
     def __init__(
         self, profile: Profile, handle: FrameworkHandle, tie_break: TieBreak, percentage: int, seed: int

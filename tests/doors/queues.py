@@ -5,7 +5,7 @@ from moorage.queues.jobs.job_workloads import JobWorkloads as JobWorkloads
 from moorage.queues.jobs.job_workloads import workload_name as workload_name
 
 # Quotas in trees, compared with their twin.
-from moorage.queues.quota import undo as undo
+from moorage.queues.quota import Undo as Undo
 from moorage.queues.snapshot import QueueSnapshot as QueueSnapshot
 
 # The form in which vectors write amounts and times.

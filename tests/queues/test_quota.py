@@ -18,7 +18,7 @@ from moorage.kube import (
     ResourceGroup,
 )
 from moorage.queues import Settings
-from tests.doors.queues import QueueSnapshot, undo
+from tests.doors.queues import QueueSnapshot, Undo
 
 KEY = ("f", "pods")
 LIMIT = st.none() | st.integers(0, 8)
@@ -115,7 +115,7 @@ def test_no_more_is_used_than_there_is(snapshot: QueueSnapshot, changes: list[tu
     for at, value, _ in changes:
         cell = queues[at % len(queues)].cell(KEY)
         if value <= cell.available():
-            cell.add(value, [])
+            cell.add(value, Undo())
     for node in [*queues, *snapshot.cohorts.values()]:
         cell = node.cell(KEY)
         assert cell.usage <= cell.potential() or not cell.usage
@@ -132,15 +132,14 @@ def test_undoing_restores_every_cell(
     queues = list(snapshot.queues.values())
     nodes = [*queues, *snapshot.cohorts.values()]
 
-    def change(changes: list[tuple[int, int, bool]], record: Any) -> None:
+    def change(changes: list[tuple[int, int, bool]], record: Undo) -> None:
         for at, value, adds in changes:
             cell = queues[at % len(queues)].cell(KEY)
             cell.add(value, record) if adds else cell.remove(value, record)
 
-    change(first, [])
+    change(first, Undo())
     before = [node.cell(KEY).usage for node in nodes]
-    record: Any = []
-    change(then, record)
-    undo(record)
+    with Undo() as record:
+        change(then, record)
     assert [node.cell(KEY).usage for node in nodes] == before
     assert record == []

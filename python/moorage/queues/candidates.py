@@ -3,7 +3,7 @@ pkg/scheduler/preemption: preemption.go, common)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from moorage.kube.model.kueue import ANY, LOWER, NEWER
 from moorage.lazy import NamedTuple
@@ -148,7 +148,7 @@ class RemovedWorkloads:
     def __init__(self, snapshot: QueueSnapshot) -> None:
         self._queues = snapshot.queues
         self.targets: list[PreemptionTarget] = []
-        self.changes: Undo = []
+        self.changes = Undo()
 
     def queue_of(self, workload: QueuedWorkload) -> Queue:
         """Return the queue whose quota a workload holds."""
@@ -172,8 +172,3 @@ class RemovedWorkloads:
             else:
                 self.queue_of(workload).release(workload.usage(), self.changes)
         return targets
-
-
-def overlap(targets: Iterable[PreemptionTarget], taken: Collection[str]) -> bool:
-    """Whether one of some targets is preempted already."""
-    return any(target.workload.key in taken for target in targets)

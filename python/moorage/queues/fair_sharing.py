@@ -15,7 +15,7 @@ from .candidates import (
     QueueState,
     RemovedWorkloads,
 )
-from .quota import NO_SHARE, Node, Share, Undo, undo
+from .quota import NO_SHARE, Node, Share, Undo
 from .settings import FINAL, Settings
 from .snapshot import Queue, QueueSnapshot
 from .workloads import QueuedWorkload
@@ -46,18 +46,14 @@ def preempted_by_share(
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
     removal = RemovedWorkloads(snapshot)
-    added: Undo = []
-    preemptor.queue.use(preemptor.usage, added)
-    search = _ShareSearch(state, settings, preemptor, removal)
-    try:
+    with Undo() as added, removal.changes:
+        preemptor.queue.use(preemptor.usage, added)
+        search = _ShareSearch(state, settings, preemptor, removal)
         fits = search.first(settings.strategies[0] == FINAL)
         if not fits and len(settings.strategies) > 1:
             fits = search.second()
         preemptor.queue.release(preemptor.usage, removal.changes)
         return removal.without_needless(preemptor, True) if fits else []
-    finally:
-        undo(removal.changes)
-        undo(added)
 
 
 class _ShareSearch:
@@ -105,11 +101,9 @@ class _ShareSearch:
             while left.first is not None:
                 candidate = left.take()
                 if by_final_share:
-                    changes: Undo = []
-                    queue.release(candidate.usage(), changes)
-                    _, left_over = self._shares(queue)
-                    undo(changes)
-                    passes = mine.order() <= left_over.order()
+                    with Undo() as changes:
+                        queue.release(candidate.usage(), changes)
+                        passes = mine.order() <= self._shares(queue)[1].order()
                 else:
                     passes = mine.order() < theirs.order()
                 if passes:
@@ -136,11 +130,9 @@ class _ShareSearch:
         queue = self._removal.queue_of(candidate)
         self._moved.update((queue, *queue.path))
         preemptor = self._preemptor
-        changes: Undo = []
-        preemptor.queue.release(preemptor.usage, changes)
-        fits = preemptor.fits(borrows=True)
-        undo(changes)
-        return fits
+        with Undo() as changes:
+            preemptor.queue.release(preemptor.usage, changes)
+            return preemptor.fits(borrows=True)
 
     def _queues(self) -> Iterator[Queue]:
         """Yield the queue that is next, as long as there is one."""

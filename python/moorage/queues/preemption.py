@@ -11,7 +11,7 @@ from moorage.lazy import NamedTuple
 from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, QueueState, RemovedWorkloads, rank
 from .fair_sharing import preempted_by_share
 from .flavors import FlavorAssigner, FlavorAssignment, Mode, Rank
-from .quota import Node, Undo, fit_in_quota, undo
+from .quota import Node, Undo, fit_in_quota
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .whole_amounts import FlavorResource
@@ -88,10 +88,9 @@ class Preemptions:
         usage = Usage({key: value}, {})
         targets = self._targets(Preemptor(workload, queue, frozenset([key]), usage, {}, None))
         self._simulated[workload.key, key, value] = targets
-        changes: Undo = []
-        self.snapshot.release_all([target.workload for target in targets], changes)
-        level, _ = queue.lowest_fit(key, value)
-        undo(changes)
+        with Undo() as changes:
+            self.snapshot.release_all([target.workload for target in targets], changes)
+            level, _ = queue.lowest_fit(key, value)
         if not targets:
             return Rank(Mode.NO_CANDIDATES, level)
         own = any(target.workload.cluster_queue == queue.name for target in targets)
@@ -115,14 +114,12 @@ class Preemptions:
             removal = RemovedWorkloads(self.snapshot)
             others = self._of_other_queues(preemptor, groups, borrows)
             ours = (_RankedCandidate(each, None, IN_QUEUE, False) for each in own)
-            try:
+            with removal.changes:
                 for candidate in merge(others, ours, key=_RankedCandidate.order):
                     if self._is_valid(candidate, preemptor):
                         removal.take(candidate.workload, candidate.reason)
                         if preemptor.fits(borrows):
                             return removal.without_needless(preemptor, borrows)
-            finally:
-                undo(removal.changes)
         return []
 
     # ---- who may be preempted
@@ -134,11 +131,9 @@ class Preemptions:
         is_below = all(queue.cell(key).usage < queue.cell(key).nominal for key in preemptor.needed)
         if _forbids_borrowing(queue) and not is_below:
             return True
-        changes: Undo = []
-        self.snapshot.release_all(own, changes)
-        exceeds = any(queue.cell(key).borrows_with(value) for key, value in preemptor.usage.quota.items())
-        undo(changes)
-        return exceeds
+        with Undo() as changes:
+            self.snapshot.release_all(own, changes)
+            return any(queue.cell(key).borrows_with(value) for key, value in preemptor.usage.quota.items())
 
     def _groups(self, preemptor: Preemptor) -> Iterator[_Borrowers]:
         """Yield the workloads of other queues that may go, by the cohorts above the preemptor."""

@@ -9,12 +9,12 @@ from heapq import heapify, heappop, heappush
 
 from moorage.kube.model.kueue import ANY, NEWER
 
-from .candidates import PreemptionTarget, overlap
+from .candidates import PreemptionTarget
 from .flavors import FlavorAssigner, FlavorAssignment, FlavorFit, settle
 from .pending import FAILED, GENERIC, MISMATCH, PENDING_PREEMPTION
 from .pod_policies import PodPolicies
 from .preemption import Preemptions
-from .quota import Node, Undo, undo
+from .quota import Node, Undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .whole_amounts import FlavorResource
@@ -100,12 +100,11 @@ class SchedulingCycle:
             self._nominate(entry, entry.queue)
             entries.append(entry)
         decided: list[Entry] = []
-        changes: Undo = []
         taken: dict[str, QueuedWorkload] = {}
-        for entry in self._ordered(entries):
-            decided.append(entry)
-            self._decide(entry, taken, changes)
-        undo(changes)
+        with Undo() as changes:
+            for entry in self._ordered(entries):
+                decided.append(entry)
+                self._decide(entry, taken, changes)
         return decided, refused
 
     # ---- nomination
@@ -156,7 +155,10 @@ class SchedulingCycle:
     ) -> tuple[FlavorAssignment, list[PreemptionTarget]]:
         """Return what a workload would get, and whom it would preempt for it."""
         assigner = FlavorAssigner(workload, queue, self._snapshot, self._settings, self._preemptions)
-        assignment, targets = self._initial(workload, queue, assigner)
+        assignment, preempted = self._attempt(workload, queue, assigner, None)
+        if preempted is None and self._settings.gate("PartialAdmission") and workload.can_shrink():
+            assignment, preempted = self._fewer(workload, queue, assigner) or (assignment, None)
+        targets = preempted or []
         if assignment.fit != FlavorFit.PREEMPT or not self._settings.gate("TopologyAwareScheduling"):
             return assignment, targets
         if queue.is_topology_only or any(
@@ -164,24 +166,10 @@ class SchedulingCycle:
             for each in workload.pod_sets
         ):
             demands = assigner.demands(assignment)
-            changes: Undo = []
-            self._snapshot.release_all([target.workload for target in targets], changes)
-            placed = assigner.place(demands, is_empty=not targets)
-            undo(changes)
-            settle(assignment, placed)
+            with Undo() as changes:
+                self._snapshot.release_all([target.workload for target in targets], changes)
+                settle(assignment, assigner.place(demands, is_empty=not targets))
         return assignment, targets
-
-    def _initial(
-        self, workload: QueuedWorkload, queue: Queue, assigner: FlavorAssigner
-    ) -> tuple[FlavorAssignment, list[PreemptionTarget]]:
-        full, targets = self._attempt(workload, queue, assigner, None)
-        if targets is not None:
-            return full, targets
-        if self._settings.gate("PartialAdmission") and workload.can_shrink():
-            smaller = self._fewer(workload, queue, assigner)
-            if smaller is not None:
-                return smaller
-        return full, []
 
     def _attempt(
         self,
@@ -259,20 +247,19 @@ class SchedulingCycle:
             if queue.preemption.reclaim_within_cohort != ANY:
                 queue.use(Usage(_reserved(assignment, queue), assignment.domains(queue)), changes)
             return
-        if overlap(entry.targets, taken):
+        if any(target.workload.key in taken for target in entry.targets):
             self._skip(entry, OVERLAPPING)
             return
         usage, root = assignment.usage(queue), queue.root
-        removed: Undo = []
         # Those of other trees count by the topologies that they share with it.
         near = [
             each
             for each in taken.values()
             if each.usage().domains or self._snapshot.queues[each.cluster_queue].root is root
         ]
-        self._snapshot.release_all([*near, *[each.workload for each in entry.targets]], removed)
-        fits = queue.fits(usage)
-        undo(removed)
+        with Undo() as removed:
+            self._snapshot.release_all([*near, *[each.workload for each in entry.targets]], removed)
+            fits = queue.fits(usage)
         if not fits:
             self._skip(entry, TAKEN)
             return
@@ -357,10 +344,9 @@ class Tournament:
         """Return what stands for a child of a cohort: what is smaller for who goes first, which child it is,
         and the queue of its head."""
         workload, usage = self._heads[queue]
-        changes: Undo = []
-        queue.use(usage, changes)
-        share = next(node for node in (queue, *queue.path) if node.parent is cohort).share()
-        undo(changes)
+        with Undo() as changes:
+            queue.use(usage, changes)
+            share = next(node for node in (queue, *queue.path) if node.parent is cohort).share()
         borrows = any(usage.quota.get(key, 0) > 0 for key in share.borrowed)
         first = borrows and self._settings.gate("FairSharingPrioritizeNonBorrowing")
         by_priority = self._settings.gate("PrioritySortingWithinCohort")

@@ -572,11 +572,7 @@ class Kueue:
         for key in due:
             del self._leaving[key]
             self._release(key)
-        self._requeue()
-
-    def _requeue(self) -> None:
-        """Let those that wait in the trees of some queues be tried again."""
-        names, self._retried = self._retried, {}
+        names, self._retried = self._retried, {}  # in whose trees those that wait are tried again
         trees = {self.snapshot.queues[name].root: None for name in names if name in self.snapshot.queues}
         for root in trees:
             for queue in self.snapshot.trees[root]:

@@ -17,15 +17,20 @@ from moorage.lazy import NamedTuple
 
 from .whole_amounts import Amounts, FlavorResource, amount
 
-Undo = list[tuple[Any, Any]]
-"""What has a usage, with the usage that it had: cells here, leaves of a topology elsewhere."""
 
+class Undo(list[tuple[Any, Any]]):
+    """What has a usage, with the usage that it had: cells here, leaves of a topology elsewhere.
 
-def undo(changes: Undo) -> None:
-    """Restore the usages that some changes have written, and forget the changes."""
-    for holder, usage in reversed(changes):
-        holder.usage = usage
-    changes.clear()
+    As a context it restores these usages at the end.
+    """
+
+    def __enter__(self) -> Undo:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for holder, usage in reversed(self):
+            holder.usage = usage
+        self.clear()
 
 
 class QuotaCell:

@@ -284,7 +284,7 @@ class QueueSnapshot:
         if queue is not None:
             queue.workloads[workload.key] = workload
             self._counted[workload.key] = queue, workload.usage()
-            queue.use(workload.usage(), [])
+            queue.use(workload.usage(), Undo())
             queue.root.version += 1
 
     def forget(self, key: str) -> None:
@@ -293,7 +293,7 @@ class QueueSnapshot:
         if counted is not None:
             queue, usage = counted
             del queue.workloads[key]
-            queue.release(usage, [])
+            queue.release(usage, Undo())
             queue.generation += 1
             queue.root.version += 1
 

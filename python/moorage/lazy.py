@@ -62,6 +62,17 @@ else:
         """That of `typing`, without its compiling of each annotation, which is most of what a class costs."""
 
 
+class _Text:
+    """The text of an error, made when it is read: whoever imports a module of a package asks the package for
+    the name of the module first, and hints are slow."""
+
+    def __init__(self, tell: Callable[[], str]) -> None:
+        self.tell = tell
+
+    def __str__(self) -> str:
+        return self.tell()
+
+
 _IMPORT = re.compile(r"^from (\S+) import \(?\s*(\w+) as ", re.MULTILINE)
 
 
@@ -86,10 +97,14 @@ def names_at_first_use(
 
     def import_name(name: str) -> object:
         if name not in homes:
-            from moorage.errors import nearest
 
-            hint = "" if name.startswith("_") else nearest(name, homes)  # tools ask for such names
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
+            def tell() -> str:
+                from moorage.errors import nearest
+
+                hint = "" if name.startswith("_") else nearest(name, homes)  # tools ask for such names
+                return f"module {package!r} has no attribute {name!r}{hint}"
+
+            raise AttributeError(_Text(tell), name=name)
         if homes[name] == ".":  # which the import enters in the package
             return import_module(f".{name}", package)
         value: object = getattr(import_module(homes[name], package), name)

@@ -109,7 +109,7 @@ def value_at(value: Any, path: tuple[str, ...]) -> Any:
     """Return a field of a struct of Python, or of a map, by the names in JSON; None where there is none."""
     for name in path:
         if isinstance(value, Struct):
-            value = getattr(value, _attributes(type(value))[name])
+            value = getattr(value, fields_by_name(type(value))[name].name)
         else:
             value = None if value is None else value.get(name)
     return value
@@ -184,6 +184,12 @@ _OF_MANY = {
 
 
 @cache
+def fields_by_name(struct: type[Struct]) -> dict[str, FieldInfo]:
+    """Return the fields of a struct by their names in JSON."""
+    return {field.encode_name: field for field in fields(struct)}
+
+
+@cache
 def name_of(struct: type[Object]) -> str:
     """Return what the tables call the struct of a kind, in the version that is read."""
     name = struct_of(struct.__name__, struct().api_version)
@@ -196,18 +202,18 @@ def held_structs(struct: type[Struct], name: str) -> list[tuple[FieldInfo, list[
     names."""
     known = fields_of(name) if "." in name else {}
     infos = []
-    for field in fields(struct):
-        held, inner = _structs(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
+    for field in fields_by_name(struct).values():
+        held, inner = structs_in(field.type), known.get(field.encode_name, "").rstrip(LISTS + MAPS)
         names_of_held = [_OF_MANY.get(part.__name__) or inner or part.__name__ for part in held]
         infos.append((field, held, names_of_held))
     return infos
 
 
-def _structs(type_: Any) -> list[type[Struct]]:
-    """The struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
+def structs_in(type_: Any) -> list[type[Struct]]:
+    """Return the struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
     if isinstance(type_, type) and issubclass(type_, Struct):
         return [type_]
-    return [struct for argument in get_args(type_) for struct in _structs(argument)]
+    return [struct for argument in get_args(type_) for struct in structs_in(argument)]
 
 
 class _Defaults(NamedTuple):
@@ -236,7 +242,7 @@ def _defaults(struct: type[Struct], name: str) -> _Defaults:
             structs.append((field.name, inner))
     return _Defaults(
         tuple(values),
-        tuple(field.name for field in fields(struct) if field.encode_name in amounts),
+        tuple(field.name for field in fields_by_name(struct).values() if field.encode_name in amounts),
         tuple(structs),
         tuple(filter(None, (_line(struct, line) for line in lines if not line.is_plain))),
     )
@@ -259,10 +265,10 @@ def _fields_on(struct: type[Struct], path: tuple[str, ...]) -> tuple[FieldInfo, 
     """The fields of a path from a struct on; none if it, or one that it holds, lacks its field."""
     infos = []
     for name in path:
-        if (info := next((each for each in fields(struct) if each.encode_name == name), None)) is None:
+        if (info := fields_by_name(struct).get(name)) is None:
             return ()
         infos.append(info)
-        struct = next(iter(_structs(info.type)), Struct)
+        struct = next(iter(structs_in(info.type)), Struct)
     return tuple(infos)
 
 
@@ -318,7 +324,7 @@ def _with_field(value: Any, path: tuple[FieldInfo, ...], new: Any) -> Any:
     first, *rest = path
     if rest:
         held = getattr(value, first.name)
-        new = _with_field(_structs(first.type)[0]() if held is None else held, tuple(rest), new)
+        new = _with_field(structs_in(first.type)[0]() if held is None else held, tuple(rest), new)
     return replace(value, **{first.name: new})
 
 
@@ -330,14 +336,9 @@ Dependent = Callable[[Callable[[str], Any]], dict[str, Any]]
 
 def with_dependent(value: S, defaults: Dependent) -> S:
     """Return a struct with what depends on its other fields; `value` itself if it has that."""
-    names = _attributes(type(value))
-    missing = defaults(lambda name: getattr(value, names[name]))
-    return replace(value, **{names[name]: each for name, each in missing.items()}) if missing else value
-
-
-@cache
-def _attributes(struct: type[Struct]) -> dict[str, str]:
-    return {field.encode_name: field.name for field in fields(struct)}
+    known = fields_by_name(type(value))
+    missing = defaults(lambda name: getattr(value, known[name].name))
+    return replace(value, **{known[name].name: each for name, each in missing.items()}) if missing else value
 
 
 def requests_of_limits(get: Callable[[str], Any]) -> dict[str, Any]:

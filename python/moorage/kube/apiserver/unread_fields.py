@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
-from msgspec.structs import fields, force_setattr
+from msgspec.structs import force_setattr
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.lazy import NamedTuple
@@ -23,7 +23,7 @@ from moorage.lazy import NamedTuple
 from ..model.meta import Struct
 from ..model.pod import PodSpec
 from ..releases import ALWAYS
-from .struct_tables import default_lines
+from .struct_tables import default_lines, fields_by_name, structs_in
 from .unknown_fields import LISTS, MAPS, fields_of
 
 POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
@@ -116,14 +116,8 @@ def _canonical(text: bytes) -> str:
 @cache
 def _read_fields(struct: type[Struct] | None) -> dict[str, type[Struct] | None]:
     """Return the fields that a struct has, by their wire names, with the struct of each."""
-    return {} if struct is None else {info.encode_name: _struct_in(info.type) for info in fields(struct)}
-
-
-def _struct_in(type_: Any) -> type[Struct] | None:
-    """Return the struct in a type such as ``tuple[Container, ...]``."""
-    if isinstance(type_, type) and issubclass(type_, Struct):
-        return type_
-    return next(filter(None, map(_struct_in, get_args(type_))), None)
+    known = {} if struct is None else fields_by_name(struct)
+    return {name: next(iter(structs_in(info.type)), None) for name, info in known.items()}
 
 
 def _unread_type(name: str, struct: type[Struct], value: Any) -> Any:

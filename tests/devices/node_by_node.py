@@ -31,9 +31,8 @@ class Allocator:
         allocated: AllocatedDevices,
         class_of: Callable[[str], DeviceClass | None],
         selectors: SelectorCache,
-        most_steps: int = 0,
     ) -> None:
-        self.slices, self.allocated, self.most_steps = slices, allocated, most_steps
+        self.slices, self.allocated = slices, allocated
         self.rules = AllocationRules(features, class_of, selectors)
         self.available: dict[Hashable, Any] = {}
         self.views: dict[Hashable, Any] = {}
@@ -47,7 +46,7 @@ class Allocator:
         view = self.views[key]
         view.load(self.allocated)
         wanted = Wanted(claims, self.rules)
-        found = DeviceSearch(wanted, view, features, self.most_steps, self.available).find()
+        found = DeviceSearch(wanted, view, features, 0, self.available).find()
         if found is not None:
             return claim_results(claims, view, found, self.rules.class_of, features)
         if any(pool.is_invalid for pool in view.pools):

@@ -138,8 +138,6 @@ from moorage._core.queue import unschedulable_pods as unschedulable_pods
 from moorage._core.queue.backoff_queue import BackoffQueue as BackoffQueue
 from moorage._core.queue.entrance import CreationClock as CreationClock
 from moorage._core.queue.in_flight import pods_of as pods_of
-from moorage._core.queue.queued_pods import KeyedHeap as KeyedHeap
-from moorage._core.queue.queued_pods import PriorityLanes as PriorityLanes
 from moorage._core.queue.queued_pods import Strategy as Strategy
 
 # Columns that are read beside a thread that adds rows.
@@ -170,18 +168,16 @@ from moorage.engine.devices import allocator as allocator
 # Calls of a hint are counted: one for each class of pods.
 from moorage.engine.devices import claim_cache as claim_cache
 
-# Calls of a hint are counted: one for each class of pods.
 # Conditions of a claim, one by one.
 from moorage.engine.devices.allocated_devices import BindingError as BindingError
 
-# The search for devices, compared with its slow twin, with the same errors and texts.
+# The search for devices on one node after the other, with its errors and texts.
 from moorage.engine.devices.allocated_devices import allocation_of as allocation_of
 from moorage.engine.devices.allocated_devices import is_overdue as is_overdue
 from moorage.engine.devices.allocated_devices import is_ready as is_ready
 from moorage.engine.devices.allocator import AllocatedDevices as AllocatedDevices
 from moorage.engine.devices.allocator import AllocationRules as AllocationRules
 from moorage.engine.devices.allocator import ClaimResult as ClaimResult
-from moorage.engine.devices.allocator import DeviceResult as DeviceResult
 from moorage.engine.devices.allocator import claim_results as claim_results
 
 # Undo of the cache.
@@ -193,7 +189,6 @@ from moorage.engine.devices.claim_requests import ClaimRequests as ClaimRequests
 # What each gate about devices switches off.
 from moorage.engine.devices.claim_requests import Features as Features
 from moorage.engine.devices.claim_requests import PoolsInvalidError as PoolsInvalidError
-from moorage.engine.devices.claim_requests import SearchTimeoutError as SearchTimeoutError
 from moorage.engine.devices.claim_requests import SelectorError as SelectorError
 
 # Writes that fail: how often they are tried, and the texts.
@@ -202,15 +197,9 @@ from moorage.engine.devices.claim_writer import ClaimWriter as ClaimWriter
 # Claims of equal pods, without a scheduler around them.
 from moorage.engine.devices.device_demands import AskingClaim as AskingClaim
 
-# Pools and devices of slices, for the slow twin, which looks at every slice.
-from moorage.engine.devices.device_pools import DevicePool as DevicePool
-from moorage.engine.devices.device_pools import PublishedDevice as PublishedDevice
+# Devices of slices, as expressions see them.
 from moorage.engine.devices.device_pools import PublishedSlice as PublishedSlice
 from moorage.engine.devices.device_pools import SliceKinds as SliceKinds
-from moorage.engine.devices.device_pools import properties_of as properties_of
-from moorage.engine.devices.device_properties import CapacityError as CapacityError
-from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
-from moorage.engine.devices.device_properties import possible_amounts as possible_amounts
 from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value

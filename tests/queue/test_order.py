@@ -69,29 +69,6 @@ def test_a_pod_that_is_in_flight_already_is_discarded(caplog: pytest.LogCaptureF
 # ---- backoff -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("initial", "maximum", "failures", "seconds"),
-    [
-        (1, 10, 1, 1),
-        (1, 10, 2, 2),
-        (1, 10, 4, 8),
-        (1, 10, 5, 10),
-        (1, 10, 99, 10),
-        (3, 10, 2, 6),
-        (3, 10, 3, 10),
-        (3, 3, 1, 3),
-    ],
-)
-def test_backoff_doubles_with_each_failure_up_to_its_maximum(
-    initial: int, maximum: int, failures: int, seconds: int
-) -> None:
-    queue = make_queue(initial_backoff=initial, max_backoff=maximum)
-    assert queue.backoff_until(QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures)) == 7 + seconds
-    assert (
-        queue.backoff_until(QueuedPodInfo(queued("a"), 7.0, consecutive_errors_count=failures)) == 7 + seconds
-    )
-
-
 def test_who_does_not_back_off() -> None:
     assert make_queue().backoff_until(QueuedPodInfo(queued("a"))) is None
     queue = make_queue(WANTS_NODES, max_backoff=0)
@@ -99,16 +76,6 @@ def test_who_does_not_back_off() -> None:
     fail(queue, "Nodes")
     move(queue, NODE_ADD)
     assert places(queue) == {"active": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("size", "failures", "seconds"), [(1, 99, 10), (4, 4, 8), (4, 5, 16), (4, 6, 20), (9, 99, 30)]
-)
-def test_the_longest_backoff_of_a_group_grows_with_the_root_of_its_size(
-    size: int, failures: int, seconds: int
-) -> None:
-    queue, info = make_queue(), QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures, size=size)
-    assert queue.backoff_until(info) == 7 + seconds
 
 
 # ---- timers ------------------------------------------------------------------------------------------------

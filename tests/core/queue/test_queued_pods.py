@@ -1,31 +1,18 @@
-"""The compiled parts of the scheduling queue against lists that are searched from end to end."""
+"""Entries of the scheduling queue, when they came, and where rejected ones wait."""
 
 from __future__ import annotations
 
 from copy import copy
-from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
-from tests.doors.engine import ClusterState, CreationClock, KeyedHeap, PriorityLanes, unschedulable_pods
+from tests.doors.engine import ClusterState, CreationClock, unschedulable_pods
 from tests.doors.kube import seconds
 from tests.make import pod
 
 from moorage.engine.queue import Place, QueuedPodInfo
 from moorage.kube import Pod
-
-
-def entry(name: str, timestamp: float = 0.0, priority: int = 0, order: int = 0) -> QueuedPodInfo:
-    return QueuedPodInfo(pod(name, priority=priority), timestamp, order=order)
-
-
-def names(infos: Any) -> list[str]:
-    return [info.pod.name for info in infos]
-
 
 # ---- an entry ----------------------------------------------------------------------------------------------
 
@@ -104,87 +91,6 @@ def test_a_pod_whose_timestamp_is_none_has_no_entry() -> None:
     assert (clock.entry(created_at("1970-01-01T00:00:05Z")).timestamp, clock.now) == (5, 5)
 
 
-# ---- lanes -------------------------------------------------------------------------------------------------
-
-
-class LanesMachine(RuleBasedStateMachine):
-    """Pods come, leave and are popped."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lanes = PriorityLanes()
-        self.infos: list[QueuedPodInfo] = []
-        self.popped: list[QueuedPodInfo] = []
-        self.numbers = count(1)
-
-    @rule(times=st.lists(st.integers(0, 3), min_size=1, max_size=8), priority=st.integers(-1, 1))
-    def add(self, times: list[int], priority: int) -> None:
-        for time in times:
-            number = next(self.numbers)
-            info = entry(f"p{number}", time, priority, number)
-            self.lanes.add(info)
-            self.infos.append(info)
-
-    @rule(back=st.booleans())
-    def put_back(self, back: bool) -> None:
-        """With the numbers that they had, or at the end."""
-        for info in self.popped:
-            info.order = info.order if back else next(self.numbers)
-            self.lanes.add(info)
-        self.infos += self.popped
-        self.popped = []
-
-    @rule(at=st.lists(st.integers(0, 100), min_size=1, max_size=40))
-    def remove(self, at: list[int]) -> None:
-        for index in at:
-            if self.infos:
-                self.lanes.remove(self.infos.pop(index % len(self.infos)))
-
-    @rule(limit=st.integers(0, 12))
-    def pop(self, limit: int) -> None:
-        expected = self.expected()
-        first = [info for info in expected if info.pod.spec.priority == expected[0].pod.spec.priority][:limit]
-        found = self.lanes.pop(limit)
-        assert found == first
-        self.infos = [info for info in self.infos if info not in found]
-        self.popped += found
-
-    def expected(self) -> list[QueuedPodInfo]:
-        return sorted(self.infos, key=lambda info: (-info.pod.spec.priority, info.timestamp, info.order))
-
-    @invariant()
-    def the_pods_are_in_order(self) -> None:
-        expected = self.expected()
-        assert list(self.lanes) == expected == sorted(self.infos, key=self.lanes.rank)
-        assert self.lanes.size == len(expected)
-        assert self.lanes.next is (expected[0] if expected else None)
-        # A list or a heap is at most twice as long as it has to be, but for a few entries a lane.
-        assert self.lanes.stored <= 2 * len(expected) + 3 * 2 * 33
-
-
-TestLanesMachine = LanesMachine.TestCase
-TestLanesMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
-
-
-def test_empty_lanes_have_no_pods() -> None:
-    lanes = PriorityLanes()
-    assert (lanes.pop(3), lanes.next) == ([], None)
-
-
-def test_a_heap_forgets_removed_pods() -> None:
-    heap = KeyedHeap(lambda info: (-info.order,))
-    infos = [entry(f"p{number}", order=number) for number in (3, 1, 4, 0, 2)]
-    for info in infos:
-        heap.add(info)
-    heap.remove(infos[2])
-    heap.remove(infos[1])
-    assert names(heap) == ["p3", "p2", "p0"]
-    assert (heap.next, heap.size) == (infos[0], 3)
-    assert [names(heap.pop(limit)) for limit in (0, 2, 9, 9)] == [[], ["p3", "p2"], ["p0"], []]
-    with pytest.raises(KeyError):
-        heap.remove(infos[0])
-
-
 # ---- unschedulable pods ------------------------------------------------------------------------------------
 
 
@@ -192,7 +98,7 @@ def test_rejected_pods_move_along_when_classes_get_new_numbers() -> None:
     state = ClusterState()
     state.classes.intern(pod("gone", labels={"app": "gone"}))
     waiting = unschedulable_pods.UnschedulablePods(state.classes)
-    a, b = entry("a"), entry("b")
+    a, b = (QueuedPodInfo(pod(name), 0.0) for name in "ab")
     waiting.add(a)
     assert state.number_classes_anew()
     waiting.add(b)

@@ -21,7 +21,7 @@ def shares(one: ResourceClaim, shared: bool = True) -> list[str | None]:
     slices = [resource_slice("n", [device(name, **more) for name in ("d0", "d1")])]
     features, classes = Features(), {"gpu": device_class()}
     allocator = Allocator(
-        DeviceSlices(slices, features), features, AllocatedDevices(), classes.get, SelectorCache(), 0
+        DeviceSlices(slices, features), features, AllocatedDevices(), classes.get, SelectorCache()
     )
     found = allocator.allocate(NODE, [ClaimRequests.of(one)])
     assert found is not None

@@ -1,7 +1,5 @@
 """ValidatingAdmissionPolicy and MutatingAdmissionPolicy, their bindings, and what both match."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .meta import LabelSelector, Object, Struct

@@ -1,7 +1,5 @@
 """Objects that autoscalers read: of pods, and of Karpenter's nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

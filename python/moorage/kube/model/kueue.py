@@ -1,8 +1,6 @@
 """The kinds of Kueue (kueue.x-k8s.io/v1beta2), as far as its scheduler reads them; `kueue_versions` converts
 v1beta1."""
 
-from __future__ import annotations
-
 from .meta import Condition, Int32, LabelSelector, Object, QuantityLike, Resources, Struct
 from .node import Taint
 from .pod import Toleration

@@ -1,7 +1,5 @@
 """What all objects share: types of values, the base class of structs, metadata, selectors and conditions."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Annotated, TypeVar
@@ -157,6 +155,9 @@ class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     that they cannot form cycles and need no garbage collection.
     """
 
+    # Modules of structs do without `from __future__ import annotations`: msgspec compiles an annotation that
+    # is a text each time that it looks at the struct.
+
 
 class OwnerReference(Struct, frozen=True):
     """A reference to the owner of an object (meta/v1)."""
@@ -227,7 +228,7 @@ def _values_of(labels: dict[str, str], namespace: str) -> tuple[str, ...]:
     return (namespace, *[f"{namespace}/{key}={value}" for key, value in labels.items()])
 
 
-def by_label(obj: Object) -> tuple[str, ...]:
+def by_label(obj: "Object") -> tuple[str, ...]:
     """Return the values of an object in an index of labels: its namespace, and each label in it."""
     return _values_of(obj.metadata.labels, obj.metadata.namespace)
 

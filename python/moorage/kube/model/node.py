@@ -1,7 +1,5 @@
 """Node and Namespace."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Pod and the parts of its spec and status that scheduling reads (core/v1)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from msgspec import field

@@ -1,7 +1,5 @@
 """PodGroup: pods that are scheduled together; CompositePodGroup: groups that are (KEP-6012)."""
 
-from __future__ import annotations
-
 from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage._core.base.fields import group_of as group_of
 

@@ -1,7 +1,5 @@
 """What restricts pods: limit ranges, quotas, runtime classes, disruption budgets, admission plugins."""
 
-from __future__ import annotations
-
 from .meta import Int32, LabelSelector, Object, Resources, Struct
 from .pod import Toleration
 

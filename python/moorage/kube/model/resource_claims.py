@@ -1,7 +1,5 @@
 """Resource claims, their templates and device classes (resource.k8s.io/v1)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import field

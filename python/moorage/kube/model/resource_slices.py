@@ -1,7 +1,5 @@
 """Resource slices, which publish the devices of drivers, and device taint rules (resource.k8s.io)."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

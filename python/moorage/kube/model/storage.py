@@ -1,7 +1,5 @@
 """Volumes, claims, storage classes and CSI objects (core/v1, storage.k8s.io/v1)."""
 
-from __future__ import annotations
-
 from msgspec import field
 
 from .meta import (

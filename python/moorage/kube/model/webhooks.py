@@ -1,7 +1,5 @@
 """Webhooks of admission."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from .admission_policies import (

@@ -1,7 +1,5 @@
 """Objects that own or select pods: Service and the workload controllers; and PriorityClass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

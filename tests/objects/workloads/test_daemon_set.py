@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.objects.make import CONTAINERS, expand, node, owned, pod, workload
+from tests.objects.make import CONTAINERS, expand, node, workload
 
 from moorage.kube import Pod
 
@@ -30,10 +30,6 @@ def target(item: Pod) -> str:
 def daemon(**spec: Any) -> Any:
     template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": CONTAINERS} | spec}
     return workload("DaemonSet", "d", {"template": template})
-
-
-def taint(key: str, effect: str = "NoSchedule") -> dict[str, Any]:
-    return {"spec": {"taints": [{"key": key, "effect": effect}]}}
 
 
 def test_one_pod_per_node() -> None:
@@ -68,31 +64,6 @@ def test_nodes_that_match(spec: dict[str, Any], nodes: list[str]) -> None:
     assert [target(item) for item in result.pods] == nodes
 
 
-@pytest.mark.parametrize(
-    ("taints", "spec", "runs"),
-    [
-        (taint("dedicated"), {}, False),
-        (taint("dedicated", "NoExecute"), {}, False),
-        (taint("dedicated", "PreferNoSchedule"), {}, True),
-        (taint("dedicated"), {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}, True),
-        (taint("node.kubernetes.io/not-ready", "NoExecute"), {}, True),
-        (taint("node.kubernetes.io/not-ready"), {}, False),
-        (taint("node.kubernetes.io/unreachable", "NoExecute"), {}, True),
-        (taint("node.kubernetes.io/disk-pressure"), {}, True),
-        (taint("node.kubernetes.io/memory-pressure"), {}, True),
-        (taint("node.kubernetes.io/pid-pressure"), {}, True),
-        (taint("node.kubernetes.io/unschedulable"), {}, True),
-        (taint("node.kubernetes.io/network-unavailable"), {}, False),
-        (taint("node.kubernetes.io/network-unavailable"), {"hostNetwork": True}, True),
-        ({"spec": {"unschedulable": True}}, {}, True),
-    ],
-)
-def test_daemon_pods_tolerate_the_taints_of_their_controller(
-    taints: dict[str, Any], spec: dict[str, Any], runs: bool
-) -> None:
-    assert len(expand(node("a", **taints), daemon(**spec)).pods) == runs
-
-
 def test_tolerations_come_after_the_templates_without_repetition() -> None:
     unschedulable = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
     (item,) = expand(node("a"), daemon(tolerations=[{"key": "x", "operator": "Exists"}, unschedulable])).pods
@@ -122,30 +93,3 @@ def test_preferred_affinity_is_kept() -> None:
 def pinned(name: str) -> dict[str, Any]:
     field = {"key": "metadata.name", "operator": "In", "values": [name]}
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}}
-
-
-@pytest.mark.parametrize(
-    ("listed", "missing"),
-    [
-        (pod("x", {"nodeName": "a"}, metadata=owned("DaemonSet", "d")), ["b"]),
-        (pod("x", pinned("b"), metadata=owned("DaemonSet", "d")), ["a"]),
-        (pod("x", {"nodeName": "a"}, metadata=owned("DaemonSet", "other")), ["a", "b"]),
-        (pod("x", {"nodeName": "a"}, metadata={"labels": {"app": "d"}}), ["b"]),
-        (
-            pod("x", {"nodeName": "a"}, metadata=owned("DaemonSet", "d"), status={"phase": "Failed"}),
-            ["a", "b"],
-        ),
-        (
-            pod(
-                "x",
-                {"nodeName": "a"},
-                metadata=owned("DaemonSet", "d", deletionTimestamp="2024-01-01T00:00:00Z"),
-            ),
-            ["b"],
-        ),
-        (pod("x", {}, metadata=owned("DaemonSet", "d")), ["a", "b"]),
-    ],
-)
-def test_nodes_that_have_one(listed: Any, missing: list[str]) -> None:
-    result = expand(node("a"), node("b"), daemon(), listed)
-    assert [target(item) for item in result.pods if item.name != "x"] == missing

@@ -1,4 +1,4 @@
-"""The pods that workloads lack."""
+"""The pods that workloads lack; how many says the case `kube/missing_pods`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from tests.make import make
 from tests.objects.make import CONTAINERS, expand, owned, pod, workload
 
 from moorage.errors import InputError
@@ -14,7 +13,6 @@ from moorage.kube import Cluster, Object, Pod, ReplicaSet
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 
-OLD = "2024-01-01T00:00:00Z"
 PARALLEL = {"podManagementPolicy": "Parallel"}
 
 
@@ -59,70 +57,6 @@ def test_names_do_not_collide() -> None:
     assert len(set(made)) == 80
     again = names(expand(*objects, pod(made[0])))
     assert len(set(again)) == 81
-
-
-@pytest.mark.parametrize(
-    ("listed", "missing"),
-    [
-        ([], 3),
-        ([active("ReplicaSet", "web", "a")], 2),
-        ([active("ReplicaSet", "web", "a", uid="u")], 2),
-        ([active("ReplicaSet", "web", "a", uid="another")], 3),
-        ([active("ReplicaSet", "web", "a", namespace="other")], 3),
-        ([active("ReplicaSet", "other", "a")], 3),
-        ([active("StatefulSet", "web", "a")], 3),
-        ([active("ReplicaSet", "web", "a", "Succeeded"), active("ReplicaSet", "web", "b", "Failed")], 3),
-        ([active("ReplicaSet", "web", "a", deletionTimestamp="2024-01-01T00:00:00Z")], 3),
-        ([active("ReplicaSet", "web", name) for name in "abc"], 0),
-        ([pod("a", metadata={"labels": {"app": "web"}, "creationTimestamp": OLD})], 2),
-        ([pod("a", metadata={"labels": {"app": "web"}, "namespace": "other"})], 3),
-        ([pod("a", metadata={"labels": {"app": "web"}}, status={"phase": "Failed"})], 3),
-        ([pod("a", metadata={"labels": {"app": "web"}, "deletionTimestamp": "2024-01-01T00:00:00Z"})], 3),
-        ([pod("a", metadata={"labels": {"app": "api"}})], 3),
-        ([active("Custom", "x", "a", labels={"app": "web"})], 3),
-    ],
-)
-def test_what_counts_as_present(listed: list[Object], missing: int) -> None:
-    owner = workload("ReplicaSet", "web", {"replicas": 3}, metadata={"uid": "u"})
-    result = expand(owner, *listed)
-    assert len(result.pods) + len(result.finished) == len(listed) + missing
-
-
-def test_uid_is_not_asked_for_where_the_workload_has_none() -> None:
-    owner = workload("ReplicaSet", "web", {"replicas": 1})
-    assert names(expand(owner, active("ReplicaSet", "web", "a", uid="from-the-cluster"))) == ["a"]
-
-
-def test_a_pod_is_adopted_once() -> None:
-    labels = {"app": "web"}
-    selector = {"selector": {"matchLabels": labels}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
-    objects = [make("ReplicaSet", name, {"replicas": 1, "template": template} | selector) for name in "ab"]
-    result = expand(*objects, pod("p", metadata={"labels": labels, "creationTimestamp": OLD}))
-    assert len(result.pods) == 2
-
-
-IN_WEB = [{"key": "app", "operator": "In", "values": ["web"]}]
-WITHOUT_X = [{"key": "x", "operator": "DoesNotExist"}]
-
-
-@pytest.mark.parametrize(
-    ("selector", "adopted"),
-    [({"matchExpressions": IN_WEB}, 2), ({"matchLabels": {"app": "web"}, "matchExpressions": WITHOUT_X}, 1)],
-)
-def test_adoption_follows_the_whole_selector(selector: dict[str, Any], adopted: int) -> None:
-    labels = ({"app": "web"}, {"app": "web", "x": "y"})
-    pods = [
-        pod(f"p{at}", metadata={"labels": each, "creationTimestamp": OLD}) for at, each in enumerate(labels)
-    ]
-    owner = workload("ReplicaSet", "web", {"replicas": 2, "selector": selector})
-    assert len(expand(owner, *pods).pods) == 2 + 2 - adopted
-
-
-def test_a_workload_that_is_being_deleted_creates_nothing() -> None:
-    leaving = {"deletionTimestamp": "2024-01-01T00:00:00Z"}
-    for kind in ("ReplicaSet", "Deployment", "StatefulSet", "Job"):
-        assert expand(workload(kind, "w", metadata=leaving)).pods == []
 
 
 def test_deployment_makes_a_replica_set() -> None:
@@ -178,12 +112,6 @@ def replicas_of(result: Cluster) -> dict[str, int]:
     return counts
 
 
-def test_listed_replica_sets_are_expanded_once() -> None:
-    result = expand(workload("Deployment", "web", {"replicas": 3}), listed_replica_set("web-1", 3))
-    assert replicas_of(result) == {"web-1": 3}
-    assert len(result.others) == 2
-
-
 def test_replica_set_of_another_deployment_with_the_same_name() -> None:
     deployment = workload("Deployment", "web", {"replicas": 1}, metadata={"uid": "new"})
     old = workload("ReplicaSet", "web-1", {"replicas": 2}, metadata=owned("Deployment", "web", "old"))
@@ -198,37 +126,12 @@ def revision(number: str) -> dict[str, Any]:
     return {"annotations": {"deployment.kubernetes.io/revision": number}}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "grown"),
-    [
-        ({}, {}, "web-1"),
-        (created(3), created(2), "web-2"),
-        (revision("10"), revision("9"), "web-2"),
-        ({}, revision("x"), "web-1"),
-    ],
-)
-def test_the_oldest_replica_set_of_the_template_grows(
-    first: dict[str, Any], second: dict[str, Any], grown: str
-) -> None:
-    deployment = workload("Deployment", "web", {"replicas": 5})
-    sets = [listed_replica_set("web-1", 1, **first), listed_replica_set("web-2", 1, **second)]
-    wanted = {"web-1": 1, "web-2": 1} | {grown: 5}
-    assert replicas_of(expand(deployment, *sets)) == wanted
-    assert replicas_of(expand(*sets[::-1], deployment)) == wanted
-
-
 def test_a_changed_template_grows_by_the_surge() -> None:
     deployment = workload("Deployment", "web", {"replicas": 5})
     old = listed_replica_set("web-1", 5, app="old")
     made = replicas_of(expand(deployment, old))
     assert made.pop("web-1") == 4  # of the pods that are not ready as many go as the budget leaves
     assert list(made.values()) == [3]  # 25% of 5, rounded up, and one in place of that
-
-
-def test_rolling_update_keeps_the_surplus() -> None:
-    deployment = workload("Deployment", "web", {"replicas": 2})
-    sets = [listed_replica_set("web-1", 1), listed_replica_set("web-2", 2)]
-    assert replicas_of(expand(deployment, *sets)) == {"web-1": 1, "web-2": 2}
 
 
 def test_deployment_finds_its_pods_without_replica_sets() -> None:
@@ -263,50 +166,6 @@ def test_pods_of_a_stateful_set_have_their_claims() -> None:
         for item in made[1].spec.volumes
     ]
     assert volumes == [("data", "data-db-1"), ("logs", "logs-db-1"), ("tmp", None)]
-
-
-def test_stateful_set_ordinals() -> None:
-    owner = workload("StatefulSet", "db", {"replicas": 2, "ordinals": {"start": 5}} | PARALLEL)
-    assert names(expand(owner)) == ["db-5", "db-6"]
-
-
-def test_stateful_set_fills_gaps_only() -> None:
-    listed = [
-        active("StatefulSet", "db", "db-0"),
-        active("StatefulSet", "db", "db-2", deletionTimestamp="2024-01-01T00:00:00Z"),
-        active("StatefulSet", "db", "db-5", "Failed"),
-        pod("db-4"),
-    ]
-    result = expand(workload("StatefulSet", "db", {"replicas": 6} | PARALLEL), *listed)
-    assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3", "db-5"]
-    assert result.finished == []  # its controller deletes it first
-
-
-@pytest.mark.parametrize(
-    ("status", "made"),
-    [({"phase": "Running"}, ["db-1"]), ({"conditions": [{"type": "Ready", "status": "False"}]}, [])],
-)
-def test_ordered_pods_are_made_up_to_the_first_that_is_not_available(
-    status: dict[str, Any], made: list[str]
-) -> None:
-    owner = workload("StatefulSet", "db", {"replicas": 3})
-    assert names(expand(owner)) == ["db-0"]
-    first = pod("db-0", {"nodeName": "n"}, status=status, metadata=owned("StatefulSet", "db"))
-    assert [each.name for each in new(expand(owner, first), "db-0")] == made
-
-
-def test_controller_reference_among_others() -> None:
-    references = [{"kind": "Custom", "name": "x"}, {"kind": "ReplicaSet", "name": "web", "controller": True}]
-    listed = pod("p", metadata={"ownerReferences": references})
-    assert names(expand(workload("ReplicaSet", "web"), listed)) == ["p"]
-
-
-def test_owners_in_a_circle_do_not_hang() -> None:
-    first = workload("ReplicaSet", "a", {"replicas": 1}, metadata=owned("ReplicaSet", "b"))
-    second = workload("ReplicaSet", "b", {"replicas": 1}, metadata=owned("ReplicaSet", "a"))
-    selfish = workload("Deployment", "d", {"replicas": 1}, metadata=owned("Deployment", "d"))
-    pods = [active("Pod", "q", "p"), active("Pod", "p", "q")]
-    assert len(expand(first, second, selfish, *pods).pods) == 5
 
 
 def test_too_many_pods_in_all() -> None:

@@ -64,7 +64,7 @@ def test_simulate_names_the_new_nodes(capsys: pytest.CaptureFixture[str]) -> Non
     [
         (
             [*TYPES, "-f", "examples/demo.yaml"],
-            "--instance-types has no effect with an input without a NodePool",
+            "--instance-types has no effect with an input without a NodePool or node group",
         ),
         ([*CLUSTER, "--seeds", "2", "--no-autoscale"], "--seeds has no effect with --no-autoscale"),
     ],

@@ -155,10 +155,10 @@ def _about_argument(error: click.UsageError, arguments: Sequence[str]) -> str:
                 return f"; write {whole}={word}"
             if form == "FILE" and not is_file:
                 return f"; {start[0]} takes a file"
+            if option.nargs > 1:
+                return f"; {start[0]} takes {form}"
             if option.name != "files":
-                return (
-                    f"; repeat it: {whole} {start[0]} {word}" if option.nargs == 1 and option.multiple else ""
-                )
+                return f"; repeat it: {whole} {start[0]} {word}" if option.multiple else ""
             is_repeated = True
     if error.ctx.command_path.split()[1:] == ["nodes"] and not is_file:
         return f"; -l {word} shows it alone"
@@ -219,9 +219,9 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
 def app(context: click.Context) -> None:
     """Schedule Kubernetes pods as kube-scheduler does, without a cluster.
 
-    Exit codes: check, explain and replay --verify 0 yes, 1 no; all other commands 0 when they ran, 1 if the
-    API server would refuse an object of the change; 2 bad input. Results are on stdout, the same bytes for
-    the same input; progress, timings and warnings on stderr.
+    Exit codes: check, explain, replay --verify and --gate 0 yes, 1 no; all other commands 0 when they ran, 1
+    if the API server would refuse an object of the change; 2 bad input. Results are on stdout, the same
+    bytes for the same input; progress, timings and warnings on stderr.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -221,7 +221,8 @@ class ClusterChanges:
             No such workload exists, or it is of another kind.
         """
         with changing(self.scheduler.context) as client:
-            workloads = workloads_named(client, reference, RESTARTABLE, "cannot be restarted", namespace)
+            lacks = "cannot be restarted, only changed by a manifest"
+            workloads = workloads_named(client, reference, RESTARTABLE, lacks, namespace)
             return _together([_updated(client, obj, restarted(obj)) for obj in workloads])
 
     def restart_all(self) -> Change:

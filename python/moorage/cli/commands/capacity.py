@@ -121,7 +121,7 @@ def capacity(  # noqa: PLR0913
     --gang N, whole gangs of N pods are placed: of templates that differ, N is a multiple of a round. Pending
     pods of the cluster are ignored, except with --after-run or an option of a change.
 
-    Exit codes: 0 if it ran, however many fit; 2 for bad input.
+    Exit codes: 0 if it ran, however many fit; 1 for a refused object of the change; 2 for bad input.
     """
     from moorage.answers.runs.pod_templates import (
         as_gang,
@@ -257,7 +257,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     containers, sidecars and overhead. What is free on nodes that are cordoned or tainted stands apart, as
     (+4).
 
-    Exit codes: 0 if it ran; 2 for bad input.
+    Exit codes: 0 if it ran; 1 for a refused object of the change; 2 for bad input.
     """
     from moorage.answers.nodes.measured_use import forget_metrics, stray_metrics
     from moorage.answers.runs.simulation import SimulationSetup, not_asked

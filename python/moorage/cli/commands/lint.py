@@ -70,7 +70,8 @@ def lint(
     The pods that wait are placed, so that it is known which find a node. -n shows one namespace; with a
     change, what is wrong after it.
 
-    Exit codes: 0 if it ran; with --gate 1 if something is found; 2 for bad input.
+    Exit codes: 0 if it ran; 1 for a refused object of the change, and with --gate if something is found; 2
+    for bad input.
     """
     from moorage.answers.findings.finding_list import all_findings
     from moorage.answers.queues.queue_use import queue_notes

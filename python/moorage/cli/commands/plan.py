@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, examples, located, no_node, number_of, shorten
+from moorage.errors import InputError, located, no_node, number_of, shorten
 from moorage.lazy import NamedTuple
 
 from ..messages import Stages, show_progress
@@ -81,7 +81,8 @@ class PlanGround(NamedTuple):
 def plan() -> None:
     """Plan nodes and moves of pods. Nothing is changed.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change, and with drain --gate
+    if a node cannot be drained; 2 for bad input.
     """
 
 
@@ -141,7 +142,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     cluster-autoscaler for node groups, as in check; CHEAPEST is a cheaper way that these allow, if one is
     found. Pods of --pod get theirs after the pending ones.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change; 2 for bad input.
     """
     prices = dict(map(_price, given))
     for option in ("--price",) * bool(given) + ("--max",) * is_given("most"):
@@ -210,8 +211,7 @@ def _node_named(ground: PlanGround, text: str) -> Node | None:
         return None
     if removed := [node for node in ground.before if node.name == name]:
         return removed[0]
-    there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
-    hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
+    hint = "or give a file with a Node manifest: its labels, taints and status.allocatable"
     raise InputError(f"{no_node(name, nodes)}; {hint}")
 
 
@@ -247,7 +247,8 @@ def drain(
     Nodes are drained one after the other, while all of the plan are cordoned. Disruption budgets are
     respected.
 
-    Exit codes: 0 if it ran, whatever the answer; 1 with --gate if a node cannot be drained; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change, and with --gate if a
+    node cannot be drained; 2 for bad input.
     """
     if bool(names) + (count is not None) + all_nodes != 1:
         raise click.UsageError("give one of nodes, --count and --all")
@@ -297,7 +298,7 @@ def defragment(
 
     Pods of other nodes move, too, if that makes room. Cordon the node that a pod leaves while it moves.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change; 2 for bad input.
     """
     if (nodes is None) == (gpus is None):
         raise click.UsageError("give either --nodes or --gpus")
@@ -324,7 +325,7 @@ def bound(**options: Any) -> None:
 
     This needs the extra lp. No pod is evicted.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change; 2 for bad input.
     """
 
     def ask(ground: PlanGround) -> Tabular:
@@ -353,7 +354,7 @@ def quota(**options: Any) -> None:
     """Find the quotas of Kueue's queues that would admit all workloads that wait in them, without a
     preemption, one after the other as small as possible; and how many of their pods find nodes then.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change; 2 for bad input.
     """
     _answer(options, lambda ground: ground.scheduler.ask.quota_plan(), "-f")
 
@@ -386,7 +387,7 @@ def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
     them so much time passes that consolidateAfter is over. Of a node group, explain node/NAME with
     --node-groups says what cluster-autoscaler does with a node.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 for a refused object of the change; 2 for bad input.
     """
 
     def ask(ground: PlanGround) -> Tabular:

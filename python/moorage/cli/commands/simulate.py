@@ -75,7 +75,8 @@ def simulate(
 ) -> None:
     """Schedule all pending pods, and show where they are placed, or why they are not.
 
-    Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
+    Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 1 for a refused object of the
+    change; 2 for bad input.
     """
     from moorage.answers.runs.simulation_answer import shows, simulation_answer
 
@@ -129,7 +130,8 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".
 
-    Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
+    Exit codes: 0 if all alternatives ran, whether or not they differ; 1 for a refused object of the change; 2
+    for bad input.
     """
     from moorage.answers.runs.alternatives import (
         ComparedInputs,

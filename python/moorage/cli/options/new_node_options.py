@@ -148,7 +148,7 @@ def coming_nodes(
     no = "--no-autoscale" if "seeds" in options else "this question without --autoscale"
     if not makers and any(obj.kind in POOLS for obj in cluster.refused_objects):
         return None
-    why = no if makers else "an input without a NodePool"
+    why = no if makers else "an input without a NodePool or node group"
     nodes.types()  # an error of their file comes first
     given = [name for name in nodes.given if not (asks_prices and name == "instance_types")]
     for name in [*given, *["autoscale"] * is_asked_to_grow()]:

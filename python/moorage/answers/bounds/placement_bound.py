@@ -349,7 +349,7 @@ def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence
         assert solution is not None  # nothing placed satisfies all rows
         top = min(solution.objective + TOLERANCE, sum(values))
         result = scheduler.schedule_pods(without_evictions(pods))
-        placed = float(np.array(values)[result.rows >= 0].sum()) if len(pods) else 0.0
+        placed = float(np.delete(np.array(values), [*result.failures]).sum())
     if all(value == int(value) for value in values):
         top = float(np.floor(top))
     prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, solution.prices))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import allocator, dependents_off
+from tests.doors.engine import allocator
 from tests.make import configuration, pod
 from tests.plugins.test_dynamic_resources import cluster
 
@@ -19,6 +19,7 @@ from moorage.kube import (
     ResourceClaim,
     ResourceSlice,
 )
+from moorage.kube.releases import dependents_off
 
 ALTERNATIVES = {
     "name": "r",

@@ -118,7 +118,6 @@ from moorage._core.preempt.bound_pods import held_of as held_of
 from moorage._core.preempt.bound_pods import nodes_of as nodes_of
 from moorage._core.preempt.bound_pods import not_terminating as not_terminating
 from moorage._core.preempt.bound_pods import selected as selected
-from moorage._core.preempt.dry_runs import NO_VICTIMS as NO_VICTIMS
 
 # Dry runs, compared with a twin that looks at objects.
 from moorage._core.preempt.dry_runs import DryRuns as DryRuns
@@ -147,7 +146,6 @@ from moorage._core.state import node_table as node_table
 from moorage._core.state.cluster_state import ClusterState as ClusterState
 
 # Rules of a single pod or node, one by one, and as parts of twins.
-from moorage._core.state.declared_features import required_features as required_features
 from moorage._core.state.images import normalized_image_name as normalized_image_name
 from moorage._core.state.node_terms import Requirement as Requirement
 
@@ -231,7 +229,6 @@ from moorage.engine.framework.configuration import POINTS as POINTS
 # Loading step by step, with upstream's texts; parts of an effective configuration.
 from moorage.engine.framework.configuration import build_extenders as build_extenders
 from moorage.engine.framework.configuration import build_profiles as build_profiles
-from moorage.engine.framework.configuration import dependents_off as dependents_off
 from moorage.engine.framework.configuration import effective as effective
 
 # Loading step by step, with upstream's texts.
@@ -260,7 +257,6 @@ from moorage.engine.framework.handle import AT_ONCE as AT_ONCE
 
 # Extenders that tests write, and the victims that they are told.
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
-from moorage.engine.framework.handle import Victims as Victims
 
 # Which plugins the core runs; plugins of this kind that tests write.
 from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugin

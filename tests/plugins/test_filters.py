@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from tests.core.make import declaring
-from tests.doors.engine import dependents_off
 from tests.make import node, pod, scheduler
 
 from moorage import default_profile
 from moorage.engine.framework import Code
 from moorage.engine.scheduler import Profile
 from moorage.kube import Node, Pod
+from moorage.kube.releases import dependents_off
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"

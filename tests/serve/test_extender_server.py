@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.doors.engine import HTTPExtender, Victims, build_extenders
+from tests.doors.engine import HTTPExtender, build_extenders
 from tests.doors.live import ExtenderServer, ExtenderService, ReceivedCounts
 from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
@@ -26,7 +26,7 @@ from tests.store.api.wire_server import LIMIT, eventually
 
 from moorage import Scheduler
 from moorage.cli import main
-from moorage.engine.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
+from moorage.engine.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status, Victims
 from moorage.errors import ExtenderError
 from moorage.kube import Cluster, Node, Pod, Taint, encode_object
 

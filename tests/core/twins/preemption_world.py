@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import declaring, pinned
-from tests.core.twins.preemption_twin import Twin, priority
-from tests.core.twins.topology_twin import HOSTNAME, Topology
+from tests.core.twins.topology_twin import HOSTNAME
 from tests.doors.engine import ClusterState, Placer, TieBreak
 from tests.make import node as make_node
 from tests.make import pod as make_pod
@@ -208,9 +207,10 @@ class World:
 
     def before(self) -> dict[str, list[Pod]]:
         """The nominated pods that go before the one in question."""
-        least = priority(self.preemptor)
+        least = self.preemptor.spec.priority or 0
         found = {
-            name: [pod for pod in pods if priority(pod) >= least] for name, pods in self.nominated.items()
+            name: [pod for pod in pods if (pod.spec.priority or 0) >= least]
+            for name, pods in self.nominated.items()
         }
         return {name: pods for name, pods in found.items() if pods}
 
@@ -222,17 +222,6 @@ class World:
     def target(self) -> tuple[int, int, int]:
         pod_class = self.state.classes.intern(self.preemptor)
         return pod_class, 0, self.state.classes.pinned_symbol(pod_class, self.preemptor)
-
-    def twin(self) -> Twin:
-        there = [(node, self.pods[name]) for name, node in self.nodes.items()]
-        return Twin(
-            Topology(there, LABELS_OF_NAMESPACES, ()),
-            self.before(),
-            self.budgets,
-            self.whole,
-            self.single,
-            self.stops,
-        )
 
 
 def of_group(pod: Pod, name: str) -> Pod:

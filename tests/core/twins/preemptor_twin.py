@@ -6,18 +6,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 from tests.core.placing import enter, place_run
-from tests.core.twins.preemption_twin import rank
 from tests.core.twins.preemption_world import Groups
 from tests.doors.engine import UNRESOLVABLE, ClusterState, DryRuns, Placer
 
+from moorage.engine.framework import Victims
+from moorage.engine.preemption import Candidate, pick_one_node
 from moorage.kube import Pod, PodDisruptionBudget
 
 Target = tuple[int, int, int]
 Placed = list[tuple[str, list[str]]]
-
-
-def bound(pod: Pod, state: ClusterState, row: int) -> Pod:
-    return replace(pod, spec=replace(pod.spec, node_name=state.table.row_name(row)))
 
 
 def evict(state: ClusterState, pod: Pod) -> None:
@@ -45,12 +42,12 @@ def place_each(  # noqa: PLR0913
     groups: Groups | None = None,
 ) -> Placed:
     """Node and victims of each pod, until one fits nowhere."""
-    state, out = placer.search.state, []
+    state, out = placer.search.state, list[tuple[str, list[str]]]()
     for pod, offset in zip(pods, offsets, strict=True):
-        found = place_run(placer, target[0], 1, target[1], target[2])
-        if len(found):
-            enter(state, [pod], found)
-            out.append((state.table.row_name(found[0]), list[str]()))
+        fitting = place_run(placer, target[0], 1, target[1], target[2])
+        if len(fitting):
+            enter(state, [pod], fitting)
+            out.append((state.table.row_name(fitting[0]), []))
             continue
         rows = potential_rows(placer, target)
         if not rows:
@@ -59,19 +56,19 @@ def place_each(  # noqa: PLR0913
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
         tried = rows[first:] + rows[:first]
         runs = DryRuns(placer.decider).dry_run(target, tried, budgets, wanted, groups)
-        best = min(
-            (
-                (rank(runs.victims(at), violations), at)
-                for at, violations in enumerate(runs.violations.tolist())
-                if not runs.verdicts[at]
-            ),
-            default=None,
+        found = zip(runs.rows.tolist(), runs.verdicts.tolist(), runs.violations.tolist(), strict=True)
+        choice = pick_one_node(
+            [
+                Candidate(state.table.row_name(row), Victims(tuple(runs.victims(at)), violations))
+                for at, (row, verdict, violations) in enumerate(found)
+                if not verdict
+            ]
         )
-        if best is None:
+        if choice is None:
             break
-        row, victims = int(runs.rows[best[1]]), runs.victims(best[1])
+        name, victims = choice.candidate.name, choice.candidate.victims.pods
         for victim in victims:
             evict(state, victim)
-        state.assume_pod(bound(pod, state, row))
-        out.append((state.table.row_name(row), [victim.name for victim in victims]))
+        state.assume_pod(replace(pod, spec=replace(pod.spec, node_name=name)))
+        out.append((name, [victim.name for victim in victims]))
     return out

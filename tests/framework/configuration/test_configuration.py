@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.doors.engine import (
     IN_TREE,
     POINTS,
-    dependents_off,
     effective,
     in_tree,
     interface,
@@ -25,7 +24,7 @@ from tests.make import configuration
 
 from moorage import default_profile
 from moorage.errors import ConfigurationError, InputError
-from moorage.kube.releases import DEFAULT_GATES, RELEASES, feature_gates, release_named
+from moorage.kube.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates, release_named
 
 Json = dict[str, Any]
 REGISTRY = {plugin.name: plugin for plugin in IN_TREE}

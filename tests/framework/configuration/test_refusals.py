@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.engine import IN_TREE, build_extenders, build_profiles, dependents_off, load_configuration
+from tests.doors.engine import IN_TREE, build_extenders, build_profiles, load_configuration
 
 from moorage.errors import ConfigurationError
+from moorage.kube.releases import dependents_off
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ARGS = "profiles[0].pluginConfig[0].args"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.doors.engine import dependents_off
 from tests.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler
 from moorage.kube import Cluster, Pod
+from moorage.kube.releases import dependents_off
 
 KEY = "default/p"
 

@@ -217,11 +217,12 @@ def _emptied(plan: EmptyingPlan) -> PrintedTable:
 
 
 def blocked_nodes(plan: EmptyingPlan) -> Iterator[PrintedTable]:
-    """Yield what keeps nodes from being emptied, and what helps."""
+    """Yield what keeps nodes from being emptied, where the obstacle does not tell it all; and what helps."""
     by_reason = grouped(((blocker.node, blocker.reason), blocker.pod) for blocker in plan.blockers)
     helped = {change.text: list[str]() for change in plan.changes}
     helped |= grouped((text, blocker.pod) for blocker in plan.blockers for text in blocker.changes)
-    rows = [(node, reason, first_of(pods, 3)) for (node, reason), pods in by_reason.items()]
+    is_said = len(plan.blockers) == 1 and not plan.proof
+    rows = [(node, reason, first_of(pods, 3)) for (node, reason), pods in by_reason.items() if not is_said]
     yield PrintedTable(("NODE THAT STAYS", "REASON", "BLOCKED BY"), rows)
     changes = [(text, first_of(pods, 3)) for text, pods in helped.items()]
     yield PrintedTable(("WOULD HELP, EACH ALONE", "LETS GO"), changes)

@@ -31,6 +31,7 @@ from moorage.answers.explain.request_survey import RequestSurvey
 from moorage.answers.explain.rules.spread import fewest_note
 from moorage.answers.explain.targets import ExplainedTarget
 from moorage.answers.runs.simulation import skip_reason
+from moorage.answers.text_tables import PrintedTable
 from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
@@ -42,7 +43,7 @@ from moorage.lazy import NamedTuple
 from moorage.notes import DecidingLine
 
 from ..messages import with_own_notes
-from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value
+from .printing import ignore_broken_pipe, print_lines, print_rows, rows_shown, write_page, write_value
 
 SITUATION_TEXTS = {
     NOW: "",
@@ -88,11 +89,14 @@ def write_explanations(
                     head[:1] = _heading(entry), DecidingLine(head[0])
             empty: list[list[Block]] = [[["every pod has a node or gets one"]]]
             first, *rest = chain.from_iterable(blocks or empty)
-            for block in ([*with_own_notes(cast("list[str]", first))], *rest):
-                if isinstance(block, CaptionedTable):
-                    print_table(block.headings, [[*map(str, row)] for row in block.rows])
+            texts = [*with_own_notes(cast("list[str]", first))]
+            parts = [texts, *(each if isinstance(each, list) else each.printed() for each in rest)]
+            shown = iter(rows_shown([part for part in parts if isinstance(part, PrintedTable)], form))
+            for part in parts:
+                if isinstance(part, PrintedTable):
+                    print_rows(part, next(shown), form)
                 else:
-                    print_lines(block)
+                    print_lines(part)
             return
         items = [_item(entry, limit, nodes) for entry in explained]
         listed = ExplanationList(items=items, not_made=[*(not_made or ())])
@@ -111,6 +115,10 @@ class CaptionedTable(NamedTuple):
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str | int]]
+
+    def printed(self) -> PrintedTable:
+        """Return the table without its caption."""
+        return PrintedTable(self.headings, [[*map(str, row)] for row in self.rows])
 
 
 Block = list[str] | CaptionedTable
@@ -260,7 +268,8 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
     if not explained.outcomes and (text := explanation.nothing_places):
         yield text
     if explanation.blocked:
-        yield f"it fits no node even without its constraints: {explanation.blocked}"
+        why = "" if explanation.blocked == explanation.message else f": {explanation.blocked}"
+        yield f"it fits no node even without its constraints{why}"
 
 
 def _of_situation(explanation: Explanation) -> Iterator[str]:

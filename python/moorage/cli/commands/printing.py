@@ -87,20 +87,23 @@ def write_answer(
             filled_tables = [table for table in tables if table.cells]
             above, below = above_and_below(with_own_notes(lines))
             print_lines([*above, *[""] * bool(filled_tables)], form)
-            for table, most in zip(filled_tables, _rows_shown(filled_tables, form), strict=True):
-                shown = table._replace(cells=table.cells[:most])
-                if form == "markdown":
-                    print(markdown_text(shown))
-                else:
-                    print_table(*shown)
-                if more := len(table.cells) - len(shown.cells):
-                    print_lines(
-                        [f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form
-                    )
+            for table, most in zip(filled_tables, rows_shown(filled_tables, form), strict=True):
+                print_rows(table, most, form)
             print_lines([*below, *basis_line(basis_of_answer())], form)
 
 
-def _rows_shown(tables: Sequence[PrintedTable], form: str) -> list[int | None]:
+def print_rows(table: PrintedTable, most: int | None, form: str) -> None:
+    """Print so many rows of a table, by default all, and how many more there are."""
+    shown = table._replace(cells=table.cells[:most])
+    if form == "markdown":
+        print(markdown_text(shown))
+    else:
+        print_table(*shown)
+    if more := len(table.cells) - len(shown.cells):
+        print_lines([f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form)
+
+
+def rows_shown(tables: Sequence[PrintedTable], form: str) -> list[int | None]:
     """Return how many rows of each table are shown: by default as many as `ROWS` lines have room for, which
     tables share."""
     most = most_rows(form)

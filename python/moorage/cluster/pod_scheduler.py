@@ -580,9 +580,7 @@ class PodScheduler:
             self.volumes.reach(now)
         with loop.recording_evictions():
             loop.resume(now)
-        loop.result.waiting = {started.pod.key: started.node for started in self.bindings.waiting.values()}
-        running = [started.started for started in self.bindings.running.values()]
-        loop.result.binding = {started.pod.key: started.node for started in running}
+        loop.result.waiting, loop.result.binding = self.bindings.progress()
         self.sync()
         return loop.result.end_run()
 

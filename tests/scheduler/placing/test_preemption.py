@@ -241,9 +241,9 @@ def test_pre_filter_is_run_where_its_answer_is_read(
 ) -> None:
     asked, run = list[str](), Framework.run_pre_filter_plugins
 
-    def noted(self: Framework, state: Any, one: Pod, nodes: Any = None) -> Any:
+    def noted(self: Framework, state: Any, one: Pod) -> Any:
         asked.append(one.name)
-        return run(self, state, one, nodes)
+        return run(self, state, one)
 
     monkeypatch.setattr(Framework, "run_pre_filter_plugins", noted)
     small(low(), high(**{"priority": 0} | asks)).run()

@@ -118,10 +118,7 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     Status or None
         An Error where the method raised or returned another type.
     """
-    try:
-        return to_status(plugin, pod, ask(plugin, pod, function, *arguments))
-    except StatusError as failed:
-        return failed.status
+    return to_status(plugin, pod, answer_of(plugin, pod, function, *arguments))
 
 
 def to_status(plugin: Plugin, pod: Pod, answer: Any) -> Status | None:
@@ -200,8 +197,7 @@ class PreFilterRun:
     @property
     def error(self) -> str:
         """Message of the Error that fails the cycle, or ""."""
-        failed = self.rejection is not None and not self.rejection.is_rejected
-        return self.rejection.message() if failed and self.rejection is not None else ""
+        return "" if self.rejection is None or self.rejection.is_rejected else self.rejection.message()
 
 
 def ask_pre_filter(
@@ -221,14 +217,11 @@ def ask_pre_filter(
     status : Status or None
         An Error where the plugin raised or returned another type.
     """
-    try:
-        answer = ask(plugin, pod, plugin.pre_filter, state, pod, nodes)
-    except StatusError as failed:
-        return None, failed.status
-    if isinstance(answer, interface.PreFilterResult):
-        return answer, None
-    if answer is None or isinstance(answer, Status):
-        return None, answer
+    match answer := answer_of(plugin, pod, plugin.pre_filter, state, pod, nodes):
+        case interface.PreFilterResult():
+            return answer, None
+        case None | Status():
+            return None, answer
     return None, wrong_answer(plugin, pod, answer, "a PreFilterResult or a Status")
 
 

@@ -40,7 +40,6 @@ from .extension_points import (
     normalized_scores,
     nothing_left,
     passed_on,
-    permitted,
     pre_bind_groups,
     raw_scores,
 )
@@ -283,29 +282,22 @@ class Framework(ShortRepr):
         """Return the signature of a pod, or None; pods with equal signatures get equal results."""
         return self.signer.sign(pod)
 
-    def run_pre_filter_plugins(
-        self, state: CycleState, pod: Pod, nodes: NodesView | None = None
-    ) -> PreFilterRun:
+    def run_pre_filter_plugins(self, state: CycleState, pod: Pod) -> PreFilterRun:
         """Run PreFilter in profile order.
 
         UnschedulableAndUnresolvable and errors end the run. After Unschedulable the other plugins run too,
         and the last rejection is returned. A rejection because the sets of several plugins have no node in
         common names no plugin. Fills `CycleState.skip_filter_plugins`.
-
-        Parameters
-        ----------
-        nodes : NodesView, optional
-            All nodes; by default the nodes of the view.
         """
         self.describe(state, pod)
         if not (self.profile_of(state.target).pre_filters_are_native and hasattr(state, "terms")):
-            return self._pre_filter(state, pod, nodes)
+            return self._pre_filter(state, pod)
         # The results of native plugins depend on the shape, on these terms, on whether the terms count any
         # pods now, and on the node that the pod names.
         key = "pre_filter", state.terms.affinity_filters, pod.spec.node_name
         ran: PreFilterRun | None = state.terms.answers.get(key)
         if ran is None:
-            ran = state.terms.answers[key] = self._pre_filter(state, pod, nodes)
+            ran = state.terms.answers[key] = self._pre_filter(state, pod)
         state.skip_filter_plugins = set(ran.skipped)
         return ran
 
@@ -338,8 +330,8 @@ class Framework(ShortRepr):
         names_nodes = shape.is_pinned or shape.node_names is not None or is_named
         return not self.profile_of(target).pre_filters_are_native or names_nodes
 
-    def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
-        nodes, plugins = self.all_nodes() if nodes is None else nodes, self.profile_of(state.target)
+    def _pre_filter(self, state: CycleState, pod: Pod) -> PreFilterRun:
+        nodes, plugins = self.all_nodes(), self.profile_of(state.target)
         names: interface.PreFilterResult | None = None
         narrowing: set[str] = set()
         rejection: Status | None = None
@@ -638,15 +630,6 @@ class Framework(ShortRepr):
         waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
-
-    def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
-        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`."""
-        waiting = self.handle.waiting_pods.get(pod.metadata.uid)
-        if waiting is None:
-            return None
-        signal = waiting.wait(clock)
-        self.handle.waiting_pods.remove(pod.metadata.uid)
-        return permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run PreBindPreFlight: Success if some plugin has work in PreBind, else Skip.

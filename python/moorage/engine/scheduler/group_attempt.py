@@ -33,8 +33,7 @@ from ..framework import (
 )
 from ..framework.run_plugins import Target
 from .cycle.binding_cycle import Started
-from .cycle.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
-from .cycle.diagnosis import Diagnosis
+from .cycle.cycle import assumed_on, failure_of, prepare_for_binding_cycle, schedule_pod
 from .cycle.engine import Engine
 from .cycle.results import Decision, Failure, ScheduleResult
 from .cycle.status_writes import UNSCHEDULABLE
@@ -406,14 +405,7 @@ class MemberPlacing(Placing, kw_only=True):
         self.context.cache.forget_pod(started.assumed)
         self.attempt.renew_nomination(started.pod)
         self.result.rows[at] = -1
-        clears = NominatingInfo()
-        if status.is_rejected:
-            profile = framework.profile_of(state.target)
-            chosen = Diagnosis(1, profile, state.shape, chosen=status)
-            self.result.failures[at] = Failure(chosen, nominating=clears)
-        else:
-            error = status.message() or str(status.code)
-            self.result.failures[at] = Failure(error=error, nominating=clears)
+        self.result.failures[at] = failure_of(started, status)
 
 
 # ---- the algorithm -----------------------------------------------------------------------------------------

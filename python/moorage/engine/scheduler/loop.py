@@ -218,9 +218,9 @@ class Loop:
         waits for time to pass."""
         return self.context.bindings.let_time_pass() or self.context.let_controllers_proceed()
 
-    def take_or_bind(self, limit: int = ALL) -> list[QueuedPodInfo]:
+    def take_or_bind(self) -> list[QueuedPodInfo]:
         """Pop pods; where none is active, bind those that were placed, which may move others."""
-        while not (infos := self.take(limit)) and self.bind():
+        while not (infos := self.take()) and self.bind():
             pass
         return infos
 

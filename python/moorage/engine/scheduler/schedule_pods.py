@@ -179,9 +179,8 @@ class GivenPods(Struct):
 def go_on_binding(context: SchedulerState, result: ScheduleResult, pods: Mapping[int, Pod]) -> None:
     """Go on with assumed pods, by their index in a result, while the scheduler can let time pass. Those that
     still wait on Permit or are being bound, or whose binding has failed, are not placed by the result."""
-    failures, bindings = finish_binding(context, list(pods.values())), context.bindings
-    waiting = {started.pod.key: started.node for started in bindings.waiting.values()}
-    binding = {running.started.pod.key: running.started.node for running in bindings.running.values()}
+    failures = finish_binding(context, list(pods.values()))
+    waiting, binding = context.bindings.progress()
     for at, pod in pods.items():
         if pod.key in failures:
             result.failures[at] = failures[pod.key]

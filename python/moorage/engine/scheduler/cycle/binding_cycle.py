@@ -257,6 +257,13 @@ class BindingCycles(SavedFields):
                 started.unreserve_and_forget()
             raise
 
+    def progress(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the nodes of the pods that wait on Permit, and of those that are being bound, by
+        ``namespace/name`` of the pod."""
+        begun = self.waiting.values(), [running.started for running in self.running.values()]
+        waiting, binding = ({started.pod.key: started.node for started in some} for some in begun)
+        return waiting, binding
+
     def has(self, pod: Pod) -> bool:
         """Whether a pod waits on Permit or is being bound."""
         return pod.metadata.uid in self.waiting or pod.metadata.uid in self.running

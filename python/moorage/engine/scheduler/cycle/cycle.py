@@ -365,19 +365,21 @@ def handle_binding_cycle_error(cycles: BindingCycles, started: Started, status: 
 
 def _failed(cycles: BindingCycles, started: Started, status: Status) -> BindingOutcome:
     """Report the failure of an assumed pod and return its outcome."""
-    engine, nominating = started.engine, NominatingInfo()
-    if status.is_rejected:
-        profile = engine.framework.profile_of(started.state.target)
-        chosen = Diagnosis(1, profile, started.state.shape, chosen=status)
-        failure = Failure(chosen, nominating=nominating)
-    else:
-        failure = Failure(error=status.message() or str(status.code), nominating=nominating)
-    is_silent = status.as_error() is None  # as for an overall Skip
-    if is_silent:
+    engine, nominating, failure = started.engine, NominatingInfo(), failure_of(started, status)
+    if status.as_error() is None:  # as for an overall Skip, which nobody is told of
         engine.handle.nominator.add_nominated_pod(started.pod, nominating)
     else:
         handle_scheduling_failure(cycles, engine, started.pod, failure, nominating)
     return BindingOutcome(started.pod, failure=failure)
+
+
+def failure_of(started: Started, status: Status) -> Failure:
+    """Return why an assumed pod has failed, from Reserve on; its nomination ends."""
+    if not status.is_rejected:
+        return Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
+    profile = started.engine.framework.profile_of(started.state.target)
+    chosen = Diagnosis(1, profile, started.state.shape, chosen=status)
+    return Failure(chosen, nominating=NominatingInfo())
 
 
 def report_failure(context: SchedulerState, engine: Engine, pod: Pod, failure: Failure) -> None:

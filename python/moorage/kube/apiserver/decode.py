@@ -154,7 +154,7 @@ CLUSTER_SCOPED = frozenset(
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "NodeOverlay"),
-        *("EC2NodeClass", "AKSNodeClass", "GCENodeClass"),
+        *("EC2NodeClass", "NodeClass", "AKSNodeClass", "GCENodeClass"),
         *(struct.__name__ for struct in (*ADMISSION_POLICY_KINDS, *WEBHOOK_KINDS)),
         *_GLOBAL_OF_KUEUE,
         "NodeMetrics",

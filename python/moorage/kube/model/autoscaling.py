@@ -351,7 +351,14 @@ class GCENodeClass(ProviderNodeClass, frozen=True):
     api_version: str = "karpenter.k8s.gcp/v1alpha1"
 
 
-NODE_CLASSES: tuple[type[ProviderNodeClass], ...] = (EC2NodeClass, AKSNodeClass, GCENodeClass)
+class NodeClass(ProviderNodeClass, frozen=True):
+    """How nodes of EKS Auto Mode are made."""
+
+    kind: str = "NodeClass"
+    api_version: str = "eks.amazonaws.com/v1"
+
+
+NODE_CLASSES: tuple[type[ProviderNodeClass], ...] = (EC2NodeClass, NodeClass, AKSNodeClass, GCENodeClass)
 
 
 class NodeOverlaySpec(Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from moorage._core.base.quantity import Quantity
+from moorage.errors import InputError
 from moorage.kube import NodeSelectorRequirement
 
 from ..instance_type import (
@@ -355,14 +356,25 @@ def instance_types(
 # is estimated.
 
 AUTO_MODE_DOMAIN = "eks.amazonaws.com"
-AUTO_MODE_SPEC = NodeClassSpec(
-    ami_family="Bottlerocket",
-    block_device_mappings=(BlockDevice(device_name="/dev/xvdb", ebs=BlockDeviceVolume(volume_size="80Gi")),),
-)
-AUTO_MODE_ESTIMATE = "nodes are estimated as those of Bottlerocket with 80Gi of storage"
 NOT_LAUNCHED = "EKS Auto Mode launches no nano, micro or small size, and none of 1 vCPU"
 _TOO_SMALL = ("nano", "micro", "small")
 _LEAST_CPU = Quantity("2")
+
+
+def auto_mode_spec(disk: str) -> NodeClassSpec:
+    """Return what nodes of Auto Mode are taken to be, with a disk of some size.
+
+    Raises
+    ------
+    InputError
+        The size is no quantity.
+    """
+    try:
+        Quantity(disk)
+    except ValueError as error:
+        raise InputError(f"{disk[:80]}: {error}") from None
+    volume = BlockDevice(device_name="/dev/xvdb", ebs=BlockDeviceVolume(volume_size=disk))
+    return NodeClassSpec(ami_family="Bottlerocket", block_device_mappings=(volume,))
 
 
 def of_auto_mode(types: Iterable[InstanceType]) -> Iterator[InstanceType]:

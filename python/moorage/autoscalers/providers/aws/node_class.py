@@ -8,8 +8,8 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from moorage.kube import EC2NodeClass
 from moorage.kube.apiserver.decode import decode
+from moorage.kube.model.autoscaling import ProviderNodeClass
 from moorage.lazy import NamedTuple
 
 from ..kept_by_kubelet import AWS, KubeletSettings
@@ -88,6 +88,12 @@ class ReservationTerm(_Part, frozen=True):
         )
 
 
+class EphemeralStorage(_Part, frozen=True):
+    """The disk of a node of EKS Auto Mode."""
+
+    size: str = "80Gi"
+
+
 class NodeClassSpec(_Part, frozen=True):
     ami_family: str = field(default="", name="amiFamily")
     ami_selector_terms: tuple[ImageTerm, ...] = field(default=(), name="amiSelectorTerms")
@@ -99,6 +105,7 @@ class NodeClassSpec(_Part, frozen=True):
     connection_tracking: dict[str, object] | None = None
     cpu_options: CpuOptions = CpuOptions()
     enclave_options: EnclaveOptions = EnclaveOptions()
+    ephemeral_storage: EphemeralStorage = EphemeralStorage()
 
 
 class Subnet(_Part, frozen=True):
@@ -170,7 +177,7 @@ class NodeClass(NamedTuple):
     assumed: dict[str, str] = {}
 
     @classmethod
-    def of(cls, stored: EC2NodeClass) -> NodeClass:
+    def of(cls, stored: ProviderNodeClass) -> NodeClass:
         """Read an object.
 
         Raises

@@ -10,9 +10,10 @@ from itertools import chain
 
 import msgspec
 
-from moorage.errors import InputError, examples, number_of
+from moorage.errors import InputError, examples, located, number_of
 from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
+from moorage.kube.model.autoscaling import NodeClass as AutoModeClass
 from moorage.kube.model.autoscaling import ProviderNodeClass
 from moorage.lazy import NamedTuple
 
@@ -31,10 +32,9 @@ from ..type_sources import AWS, TypeSources, region_among
 from .ec2_answers import DATE, Ec2Answers, catalogue, price_list, region_of
 from .ec2_instance_types import (
     AUTO_MODE_DOMAIN,
-    AUTO_MODE_ESTIMATE,
-    AUTO_MODE_SPEC,
     DOMAIN,
     Market,
+    auto_mode_spec,
     instance_types,
     of_auto_mode,
 )
@@ -74,9 +74,8 @@ def aws_types(
     InputError
         The region is not known, or a node class is not as it should be.
     """
-    given = {
-        (DOMAIN, each.name): NodeClass.of(each) for each in node_classes if isinstance(each, EC2NodeClass)
-    }
+    of_aws = [each for each in node_classes if isinstance(each, EC2NodeClass | AutoModeClass)]
+    given = {(each.api_version.partition("/")[0], each.name): NodeClass.of(each) for each in of_aws}
     there = _zones_of(nodes) | volume_zones
     region = _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
@@ -84,15 +83,16 @@ def aws_types(
         raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
     notes, references = list[str](), ((pool.spec.template.spec.node_class_ref, pool) for pool in pools)
     by_class = grouped(((reference.group, reference.name), pool) for reference, pool in references)
-    classes = {}
+    classes, estimates, of_zones = {}, dict[str, list[str]](), dict[tuple[str, str], list[str]]()
     for key, of_class in by_class.items():
         group, name = key
         kind = "EC2NodeClass" if group == DOMAIN else "NodeClass"
-        node_class = given.get(key) or NodeClass(name, _USUAL if group == DOMAIN else AUTO_MODE_SPEC)
+        node_class = given.get(key) or NodeClass(name, _USUAL)
         if group != DOMAIN:
-            notes.append(
-                f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {AUTO_MODE_ESTIMATE}"
-            )
+            disk = node_class.spec.ephemeral_storage.size
+            with located(obj=f"NodeClass {name}", path="spec.ephemeralStorage.size"):
+                node_class = node_class._replace(spec=auto_mode_spec(disk))
+            estimates.setdefault(disk, []).append(name)
         elif key not in given:
             notes.append(
                 f"EC2NodeClass {name} is not in the input: AL2023 with its usual disk and kubelet is assumed"
@@ -102,8 +102,14 @@ def aws_types(
         if not node_class.zone_ids:
             zones, why = _zones(sources, region, there | asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
-            notes.append(f"zones of {kind} {name}, {why}: {examples(sorted(zones), 6)}")
+            of_zones.setdefault((kind, f"{why}: {examples(sorted(zones), 6)}"), []).append(name)
         classes[key] = node_class
+    notes += [
+        f"NodeClass {examples(names, 3)} of EKS Auto Mode, whose rules are not public: nodes are estimated "
+        f"as those of Bottlerocket with {disk} of storage"
+        for disk, names in estimates.items()
+    ]
+    notes += [f"zones of {kind} {examples(names, 3)}, {text}" for (kind, text), names in of_zones.items()]
     every = {each for each in there if region_of(each) == region}
     every |= {zone for each in classes.values() for zone in each.zone_ids} | sources.answers.places - {region}
     by_pool = dict[str, Sequence[InstanceType]]()

@@ -10,6 +10,7 @@ from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.karpenter.claim_template import why_idle
 from moorage.autoscalers.karpenter.provisioning import room_kept
+from moorage.autoscalers.node_class_changes import NO_ZONE
 from moorage.autoscalers.pool_refusals import taken_by
 from moorage.autoscalers.providers.instance_type import POOL, ZONE
 from moorage.autoscalers.providers.known_labels import CORE
@@ -35,6 +36,7 @@ class PoolFacts:
         yield from self._earlier_pools()
         yield from self._limits()
         yield from self._domains()
+        yield from self._zones()
         yield from self._daemons()
         yield from room_kept(self._judge.question.view())
 
@@ -105,6 +107,12 @@ class PoolFacts:
                     f"{key} {examples(sorted(counted - closed), 3)} are of NodePool {pool.name}, which makes "
                     f"no node for {first.pod}: the spread counts them, whatever nodeAffinityPolicy says"
                 )
+
+    def _zones(self) -> Iterator[str]:
+        """That the first pod that Karpenter refuses asks for several zones."""
+        first = next((pod for pod in self._up.waiting if KARPENTER in pod.refusals), None)
+        if first is not None and NO_ZONE in first.refusals[KARPENTER]:
+            yield from self._judge.pools(first.pod)[0].classes.zones_apart()
 
     def _daemons(self) -> Iterator[str]:
         """Which DaemonSets take the room of the first pod that Karpenter refuses."""

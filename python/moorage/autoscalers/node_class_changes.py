@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.resources import PodGates
 from moorage.cluster.amounts import asked_by
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit
+from moorage.errors import either
 from moorage.kube import Node, NodePool, PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
 from moorage.store import ObjectClient, find_object
@@ -26,8 +27,10 @@ from .providers.pool_types import KINDS, PoolTypes, Types, types_of_objects
 from .providers.type_sources import TypeSources
 
 STORAGE = "ephemeral-storage"
+NO_ZONE = f"{ZONE} DoesNotExist"
+"""In what Karpenter says of a pod whose volumes are in several zones."""
 _NOTHING = Quantity("0")
-_KEPT, _EVICTED = {"EC2NodeClass": GIB, "GCENodeClass": 100 * GIB}, 0.9
+_KEPT, _EVICTED = {"EC2NodeClass": GIB, "NodeClass": GIB, "GCENodeClass": 100 * GIB}, 0.9
 """What the kubelet keeps of a disk at most, and the share that is left for pods before they are evicted."""
 
 
@@ -80,6 +83,14 @@ class NodeClassChanges:
                 more = {"subnets": [*subnets, {"id": "", "zone": zones[0], "zoneID": zones[0]}]}
                 yield _change(node_class, Kind.OFFERINGS, "status", f"a subnet in {zones[0]}", more)
 
+    def zones_apart(self) -> Iterator[str]:
+        """Yield that the pod asks for several zones, if it does."""
+        known = CORE | known_labels_of(self.client.list(NodePool)[0])
+        asked = [values for key, values in requested_labels(self.client, self.pod) if known.key(key) == ZONE]
+        if len(asked) > 1:
+            zones = "; ".join(map(either, asked))
+            yield f"{self.pod.key} and its volumes ask for several zones, and a node is in one: {zones}"
+
 
 _PROVIDED = (str, TypeSources, ListedTypes)
 
@@ -91,6 +102,8 @@ def _larger_disks(kind: str, need: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "instanceStorePolicy: RAID0", {"instanceStorePolicy": "RAID0"}
         disk = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": f"{gib}Gi"}}
         yield f"a root volume of {gib}Gi in blockDeviceMappings", {"blockDeviceMappings": [disk]}
+    elif kind == "NodeClass":
+        yield f"ephemeralStorage of {gib}Gi", {"ephemeralStorage": {"size": f"{gib}Gi"}}
     elif kind == "AKSNodeClass":
         size = -(-need // 10**9)
         yield f"osDiskSizeGB: {size}", {"osDiskSizeGB": size}

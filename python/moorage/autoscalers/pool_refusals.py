@@ -60,7 +60,7 @@ class NodePoolTrial(Trial[PassQuestion]):
 
     def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, classes: NodeClassChanges) -> None:
         super().__init__(pool.name, pod, classes.gates)
-        self._question, self.pool, self._classes = question, pool, classes
+        self._question, self.pool, self.classes = question, pool, classes
         self._types = question.situation.types.get(pool.name, ())
 
     @contextmanager
@@ -69,7 +69,7 @@ class NodePoolTrial(Trial[PassQuestion]):
         types = self._types
         for edit in edits:
             types = edit.change(types) if edit.about is None else types
-            types = self._classes.types_after(edit, self.pool) if edit.about in NODE_CLASSES else types
+            types = self.classes.types_after(edit, self.pool) if edit.about in NODE_CLASSES else types
         question = self._question.about(self.pod, self.pool, types)
         yield replace(question, stored=edited(question.stored, edits, self.pod.key))
 
@@ -104,7 +104,7 @@ class NodePoolTrial(Trial[PassQuestion]):
         pool = self.pool
         if why_idle(pool) or not self._types:
             return
-        of_class = [each for change in self._classes.of(pool, self._types) for each in self._tried(change)]
+        of_class = [each for change in self.classes.of(pool, self._types) for each in self._tried(change)]
         yield from of_class
         yield from self._sizes(has_disk=any(each.kind == Kind.TYPE for each in of_class))
         for change in changes_for_new_node(self.pod, pool.spec.template.spec.taints):

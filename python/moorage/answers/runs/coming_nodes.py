@@ -13,6 +13,7 @@ from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_settings import group_by_node, unknown_node
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.judge import Judge
+from moorage.autoscalers.node_class_changes import NO_ZONE
 from moorage.autoscalers.node_prices import NodePrices
 from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.pool_types import SEEN
@@ -328,6 +329,8 @@ class ScaleUpReport(NamedTuple):
             if is_new:
                 shown.add(text)
                 lines.append(f"Why no node comes for {names}, and what would help, each tried alone:")
+                if NO_ZONE in text:
+                    lines += judge.pools(of_pods[0].pod)[0].classes.zones_apart()
                 lines += [line for refusal in refusals for line in refusal.lines()]
         return lines
 

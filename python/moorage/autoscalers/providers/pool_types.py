@@ -111,17 +111,15 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
     keys = [*template.metadata.labels, *(requirement.key for requirement in template.spec.requirements or ())]
     for key in dict.fromkeys(map(known.key, keys)):
         about = f"NodePool {pool.name} asks for {key}"
+        of_provider = sorted(of_class.well_known - {key})
+        twins = [each for each in of_provider if each.endswith(f"/{key.rpartition('/')[2]}")]
         if key in own.of_types and key not in has and types:
-            name = key.rpartition("/")[2]
-            twin = next(
-                (each for each in sorted(of_class.well_known - {key}) if each.endswith(f"/{name}")), ""
-            )
-            hint = f'; did you mean "{twin}"?' if twin else ""
+            hint = f'; did you mean "{twins[0]}"?' if twins else ""
             yield f"{about}, which no known type has, so it makes no node here{hint}"
         if key in known.known:
             continue
         like = get_close_matches(key, sorted(known.known), 1, _LIKENESS)
-        hint = f'; did you mean "{like[0]}"?' if like else ""
+        hint = f'; did you mean "{[*twins, *like][0]}"?' if like else ""
         if known.restricts(key):
             yield f"{about}, which is no label of its provider, so it makes no node{hint}"
         elif like:

@@ -86,10 +86,10 @@ class NodeClassChanges:
     def zones_apart(self) -> Iterator[str]:
         """Yield that the pod asks for several zones, if it does."""
         known = CORE | known_labels_of(self.client.list(NodePool)[0])
-        asked = [values for key, values in requested_labels(self.client, self.pod) if known.key(key) == ZONE]
-        if len(asked) > 1:
-            zones = "; ".join(map(either, asked))
-            yield f"{self.pod.key} and its volumes ask for several zones, and a node is in one: {zones}"
+        zones = [values for key, values in requested_labels(self.client, self.pod) if known.key(key) == ZONE]
+        if len(zones) > 1:
+            texts = "; ".join(map(either, zones))
+            yield f"{self.pod.key} and its volumes ask for several zones, and a node is in one: {texts}"
 
 
 _PROVIDED = (str, TypeSources, ListedTypes)

@@ -52,6 +52,7 @@ from .model.autoscaling import NodeClaimSpec as NodeClaimSpec
 from .model.autoscaling import NodeClaimStatus as NodeClaimStatus
 from .model.autoscaling import NodeClaimTemplate as NodeClaimTemplate
 from .model.autoscaling import NodeClaimTemplateMeta as NodeClaimTemplateMeta
+from .model.autoscaling import NodeClass as NodeClass
 from .model.autoscaling import NodeClassReference as NodeClassReference
 from .model.autoscaling import NodeOverlay as NodeOverlay
 from .model.autoscaling import NodeOverlaySpec as NodeOverlaySpec

@@ -85,7 +85,7 @@ def _structs(type_: Any) -> list[type[Struct]]:
 OF_OTHERS = {
     *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"),
     *("AdmissionPlugins", "Scheduler", "VerticalPodAutoscaler"),
-    *("AutoscalerFlags", "KarpenterSettings", "MachineGroup"),
+    *("AutoscalerFlags", "KarpenterSettings", "MachineGroup", "NodeClass"),
 }
 """Kinds that are not Kubernetes' own: the table does not have their fields."""
 

@@ -85,7 +85,12 @@ class PodPolicies:
         if texts:
             return f"resources validation failed: {_joined(texts)}"
         if ranges := self._ranges.get(namespace):
-            most, least = _bounds(ranges)
+            most: dict[str, Amounts] = {kind: {} for kind in _TYPES}
+            least: dict[str, Amounts] = {kind: {} for kind in _TYPES}
+            for item in chain.from_iterable(each.spec.limits for each in ranges):
+                if item.type in _TYPES:
+                    most[item.type] = _merged(most[item.type], amounts(item.max), min)
+                    least[item.type] = _merged(least[item.type], amounts(item.min), max)
             texts = [text for at, spec in enumerate(specs) for text in _outside(spec, at, most, least)]
         return f"resources didn't satisfy LimitRange constraints: {_joined(texts)}" if texts else ""
 
@@ -143,17 +148,6 @@ def _above_limits(spec: PodSpec, at: int) -> Iterator[str]:
     for path, container in _containers(spec, at):
         above = greater(amounts(container.resources.requests), amounts(container.resources.limits))
         yield from _invalid(path, above, "requests must not exceed its limits")
-
-
-def _bounds(ranges: Iterable[LimitRange]) -> tuple[dict[str, Amounts], dict[str, Amounts]]:
-    """Return the smallest maxima and the greatest minima of some ranges, by type."""
-    most: dict[str, Amounts] = {kind: {} for kind in _TYPES}
-    least: dict[str, Amounts] = {kind: {} for kind in _TYPES}
-    for item in chain.from_iterable(each.spec.limits for each in ranges):
-        if item.type in _TYPES:
-            most[item.type] = _merged(most[item.type], amounts(item.max), min)
-            least[item.type] = _merged(least[item.type], amounts(item.min), max)
-    return most, least
 
 
 def _merged(first: Amounts, other: Amounts, choose: Callable[[int, int], int]) -> Amounts:

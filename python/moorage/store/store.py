@@ -547,11 +547,7 @@ class ObjectStore(ShortRepr):
         The pod gets the condition PodScheduled and loses its nomination (kube-apiserver v1.36). The node need
         not exist.
         """
-        with self._lock:
-            if self.server is not None:
-                self.server.admit_bindings([pod], [node])
-            self._tables.bind([pod], [node], [pod.key], self._now())
-            self._changed.notify_all()
+        self.bind_many([pod], [node])
 
     def bind_many(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str] | None = None) -> None:
         """Bind each pod to its node; if one binding fails, no pod is bound.

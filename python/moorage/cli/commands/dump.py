@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,25 +56,21 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     names = ("recursive", "validate", "namespace", "hooks")
     if not options["files"] and any(map(is_given, names)):
         raise click.UsageError("-R, --hooks, --validate and -n need -f")
-    objects = (
-        _of_files(options) if options["files"] else listed_objects({**options, "with_metrics": True}).objects
-    )
+    if options["files"]:  # as if they were read from a server
+        from moorage.live.client.cluster_objects import without_contents
+
+        cluster = load_input({**options, "synthetic": None, "like_siblings": False, "with_metrics": True})
+        print_warnings(cluster.warnings)
+        listed = (
+            *(cluster.namespaces, cluster.nodes, cluster.others),
+            *(cluster.pods, cluster.finished, cluster.metrics),
+        )
+        objects: Sequence[Object] = [without_contents(obj) for each in listed for obj in each]
+    else:
+        objects = listed_objects({**options, "with_metrics": True}).objects
     objects = renamed(objects) if anonymize else hide(objects)
     if file == "-":
         click.echo(text_of(objects), nl=False)
         return
     with located(OSError, source=file):
         write(file, objects)
-
-
-def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
-    """Return the objects that files come to, as they would be read from a server."""
-    from moorage.live.client.cluster_objects import without_contents
-
-    cluster = load_input({**options, "synthetic": None, "like_siblings": False, "with_metrics": True})
-    print_warnings(cluster.warnings)
-    listed = (
-        *(cluster.namespaces, cluster.nodes, cluster.others),
-        *(cluster.pods, cluster.finished, cluster.metrics),
-    )
-    return [without_contents(obj) for objects in listed for obj in objects]

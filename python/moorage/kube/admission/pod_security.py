@@ -86,9 +86,9 @@ class _Pod(NamedTuple):
         """Whether the pod has user IDs of its own, which counts since a version."""
         return self.minor >= since and self.spec.get("hostUsers") is False
 
-    def is_windows(self, since: int = 25) -> bool:
-        """Whether the pod says that it runs on Windows, which counts since a version."""
-        return self.minor >= since and (self.spec.get("os") or {}).get("name") == "windows"
+    def is_windows(self) -> bool:
+        """Whether the pod says that it runs on Windows, which counts since v1.25."""
+        return self.minor >= 25 and (self.spec.get("os") or {}).get("name") == "windows"
 
 
 Refusal = tuple[str, str] | None

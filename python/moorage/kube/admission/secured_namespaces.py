@@ -110,8 +110,10 @@ class SecuredNamespaces:
         """
         names: dict[tuple[str, bool], list[str]] = {}
         for obj in objects if self._labels else ():
-            template = pod_template(obj) if _stands_alone(obj) else None
-            if template is not None:
+            is_owned = isinstance(obj, Job | ReplicaSet) and obj.metadata.controller() is not None
+            if is_owned or (isinstance(obj, Job) and is_over(obj)):
+                continue  # its owner is told, or it needs no pods
+            if (template := pod_template(obj)) is not None:
                 level, refused = self._judged(obj.namespace, template, "enforce")
                 is_refused = bool(refused)
                 if not refused:
@@ -185,13 +187,6 @@ def pod_template(obj: Object) -> PodTemplateSpec | None:
     spec: Any = obj.spec.job_template.spec if isinstance(obj, CronJob) else getattr(obj, "spec", None)
     template = getattr(spec, "template", None)
     return template if isinstance(template, PodTemplateSpec) else None
-
-
-def _stands_alone(obj: Object) -> bool:
-    """Whether a workload is told by itself: no other one makes it, and it may need pods."""
-    if not isinstance(obj, Job | ReplicaSet):
-        return True
-    return obj.metadata.controller() is None and not (isinstance(obj, Job) and is_over(obj))
 
 
 def _text(verb: str, level: Level | None, refused: _Refused) -> str:

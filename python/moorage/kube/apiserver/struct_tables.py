@@ -232,7 +232,8 @@ def _defaults(struct: type[Struct], name: str) -> _Defaults:
     lines = [
         line for line in default_lines().get(name, ()) if line.when is ALWAYS and line.path[0] != "status"
     ]
-    own = {line.path[0]: line.text for line in lines if line.is_plain and line.text != _NO_FIELDS}
+    plain = [line for line in lines if line.is_plain and not line.takes_zero]
+    own = {line.path[0]: line.text for line in plain if line.text != _NO_FIELDS}
     amounts = {line.path[0] for line in lines if line.text == "milli"}
     values, structs = list[tuple[str, Any]](), list[tuple[str, _Defaults]]()
     for field, held, names in held_structs(struct, name):
@@ -244,7 +245,7 @@ def _defaults(struct: type[Struct], name: str) -> _Defaults:
         tuple(values),
         tuple(field.name for field in fields_by_name(struct).values() if field.encode_name in amounts),
         tuple(structs),
-        tuple(filter(None, (_line(struct, line) for line in lines if not line.is_plain))),
+        tuple(filter(None, (_line(struct, line) for line in lines if line not in plain))),
     )
 
 

@@ -458,7 +458,15 @@ def parse_semver(text: str) -> Semver:
     number = _number("patch", patch)
     identifiers = pre_release.split(".") if has_pre_release else []
     for identifier in identifiers:
-        _check_pre_release(identifier)
+        if not identifier:
+            raise EvaluationError("Prerelease is empty")
+        if _NUMBER.fullmatch(identifier):
+            if identifier[0] == "0" and identifier != "0":
+                text = f"Numeric PreRelease version must not contain leading zeroes {quote(identifier)}"
+                raise EvaluationError(text)
+            _unsigned(identifier)
+        elif not _IDENTIFIER.fullmatch(identifier):
+            raise EvaluationError(f"Invalid character(s) found in prerelease {quote(identifier)}")
     for part in build.split(".") if has_build else ():
         if not part:
             raise EvaluationError("Build meta data is empty")
@@ -483,19 +491,6 @@ def _unsigned(digits: str) -> int:
         why = "value out of range" if digits else "invalid syntax"
         raise EvaluationError(f"strconv.ParseUint: parsing {quote(digits)}: {why}")
     return int(digits)
-
-
-def _check_pre_release(identifier: str) -> None:
-    """Raise EvaluationError unless an identifier may stand in a pre-release."""
-    if not identifier:
-        raise EvaluationError("Prerelease is empty")
-    if _NUMBER.fullmatch(identifier):
-        if identifier[0] == "0" and identifier != "0":
-            text = f"Numeric PreRelease version must not contain leading zeroes {quote(identifier)}"
-            raise EvaluationError(text)
-        _unsigned(identifier)
-    elif not _IDENTIFIER.fullmatch(identifier):
-        raise EvaluationError(f"Invalid character(s) found in prerelease {quote(identifier)}")
 
 
 def _without_zeros(part: str) -> str:

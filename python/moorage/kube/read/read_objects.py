@@ -165,7 +165,14 @@ def read_objects(
         if before == reader.effects() and reader.is_changing():
             what = ONLY_METRICS if measured < len(reader.metrics) else "nothing that moorage reads"
             reader.notes.append(f"{name} has {what}: the answer is as without it.")
-    warnings = [_no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
+    warnings = list[str]()
+    if files := reader.left_out:
+        hint = TEMPLATE_HINT if reader.has_templates else ""
+        if any(map(is_chart, files)):
+            hint = f"; {RENDERS}"
+        shown = examples(files, _EXAMPLES)
+        text = f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
+        warnings.append(text if hint else RoutineNote(text))
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
         why = "because neither an installation nor an upgrade runs these hooks"
@@ -204,24 +211,6 @@ def read_objects(
         reader.events,
         more,
     )
-
-
-def _no_manifests(files: list[str], has_templates: bool = False) -> str:
-    """Return the warning about files that have no objects.
-
-    Parameters
-    ----------
-    files : list of str
-        At least one.
-    has_templates : bool, optional
-        Whether some of them are templates.
-    """
-    shown = examples(files, _EXAMPLES)
-    hint = TEMPLATE_HINT if has_templates else ""
-    if any(is_chart(file) for file in files):
-        hint = f"; {RENDERS}"
-    text = f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
-    return text if hint else RoutineNote(text)
 
 
 class UnreadManifest(NamedTuple):

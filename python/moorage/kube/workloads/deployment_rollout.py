@@ -65,7 +65,9 @@ def next_step(
     """
     new = find_new_replica_set(deployment, sets)
     old = sorted([other for other in sets if new is None or other.name != new.name], key=by_age)
-    if deployment.spec.paused or _is_scaling_event(deployment, sets):
+    desired = {each.metadata.annotations.get(_DESIRED) for each in sets if each.spec.replicas}
+    is_scaled = not desired <= {None, str(deployment.spec.replicas or 0)}  # an active one, for another number
+    if deployment.spec.paused or is_scaled:
         steps = _scale(deployment, new, old, available)
         if steps or deployment.spec.paused:
             return steps
@@ -139,14 +141,6 @@ def _marked(deployment: Deployment, replica_set: ReplicaSet, replicas: int) -> l
     meta = replace(replica_set.metadata, annotations=replica_set.metadata.annotations | _marks(deployment))
     scaled = replace(replica_set, metadata=meta, spec=replace(replica_set.spec, replicas=replicas))
     return [] if scaled == replica_set else [scaled]
-
-
-def _is_scaling_event(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """Whether an active ReplicaSet was scaled for another number of replicas."""
-    desired = [
-        desired_by.metadata.annotations.get(_DESIRED) for desired_by in sets if desired_by.spec.replicas
-    ]
-    return any(desired_by not in (None, str(deployment.spec.replicas or 0)) for desired_by in desired)
 
 
 def _scale(

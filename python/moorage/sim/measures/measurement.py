@@ -90,7 +90,10 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
     out: dict[str, Measurement] = {}
     for name, function in measures_of(requests or history.timeline.measures).items():
         with located(path=f"measures.{name}"):
-            out[name] = _measurement(function(history), history.end)
+            measured = function(history)
+            if isinstance(measured, Table):
+                measured = Measurement(means(measured, history.end), measured)
+            out[name] = measured if isinstance(measured, Measurement) else Measurement(dict(measured))
     return out
 
 
@@ -153,14 +156,6 @@ def _check_options(function: Measure, options: Mapping[str, Any]) -> None:
         raise InputError(f"unknown option: one of {', '.join(known) or 'none'}", path=min(unknown))
     if missing := {name for name, is_required in known.items() if is_required} - options.keys():
         raise InputError("required", path=min(missing))
-
-
-def _measurement(measured: Measured, end: float) -> Measurement:
-    if isinstance(measured, Measurement):
-        return measured
-    if isinstance(measured, Table):
-        return Measurement(means(measured, end), measured)
-    return Measurement(dict(measured))
 
 
 def means(over_time: Table, end: float) -> dict[str, float]:

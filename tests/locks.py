@@ -58,7 +58,7 @@ def guard(one: Any, lock: Any, *attributes: str) -> set[str]:
 def operations(kind: type) -> set[str]:
     """The names of the public methods and properties of a class."""
     public = [name for name in dir(kind) if not name.startswith("_")]
-    return {name for name in public if not isinstance(getattr(kind, name), type | tuple)}
+    return {name for name in public if not isinstance(getattr(kind, name), type | tuple | str)}
 
 
 def check_locked(

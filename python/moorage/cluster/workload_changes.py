@@ -284,25 +284,21 @@ def _with_template(obj: Any, template: PodTemplateSpec) -> Any:
 
 
 def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
-    """Return a template with the requests of some containers."""
+    """Return a template with the requests of some containers; a limit that is lower than its request is
+    raised to it."""
     spec = template.spec
 
-    def changed(containers: Iterable[Container]) -> tuple[Container, ...]:
-        return tuple(_requesting(container, wanted.get(container.name, {})) for container in containers)
+    def requesting(container: Container) -> Container:
+        old, requests = container.resources, wanted.get(container.name, {})
+        limits = {
+            name: requests[name] if name in requests and Quantity(limit) < Quantity(requests[name]) else limit
+            for name, limit in old.limits.items()
+        }
+        resources = replace(old, requests={**old.requests, **requests}, limits=limits)
+        return replace(container, resources=resources)
 
-    containers, first = changed(spec.containers), changed(spec.init_containers)
+    containers, first = (tuple(map(requesting, part)) for part in (spec.containers, spec.init_containers))
     return replace(template, spec=replace(spec, containers=containers, init_containers=first))
-
-
-def _requesting(container: Container, requests: Mapping[str, str]) -> Container:
-    """Return a container with other requests; a limit that is lower than its request is raised to it."""
-    old = container.resources
-    limits = {
-        name: requests[name] if name in requests and Quantity(limit) < Quantity(requests[name]) else limit
-        for name, limit in old.limits.items()
-    }
-    resources = replace(old, requests={**old.requests, **requests}, limits=limits)
-    return replace(container, resources=resources)
 
 
 # ---- files -------------------------------------------------------------------------------------------------

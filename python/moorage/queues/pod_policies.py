@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse
+from moorage.kube.field_errors import aggregate
 from moorage.kube.model.meta import Object, Resources
 from moorage.kube.model.pod import Container, PodSpec
 from moorage.kube.model.policy import LimitRange, RuntimeClass
@@ -83,7 +84,7 @@ class PodPolicies:
         specs = list(specs)
         texts = [text for at, spec in enumerate(specs) for text in _above_limits(spec, at)]
         if texts:
-            return f"resources validation failed: {_joined(texts)}"
+            return f"resources validation failed: {aggregate(texts)}"
         if ranges := self._ranges.get(namespace):
             most: dict[str, Amounts] = {kind: {} for kind in _TYPES}
             least: dict[str, Amounts] = {kind: {} for kind in _TYPES}
@@ -92,7 +93,7 @@ class PodPolicies:
                     most[item.type] = _merged(most[item.type], amounts(item.max), min)
                     least[item.type] = _merged(least[item.type], amounts(item.min), max)
             texts = [text for at, spec in enumerate(specs) for text in _outside(spec, at, most, least)]
-        return f"resources didn't satisfy LimitRange constraints: {_joined(texts)}" if texts else ""
+        return f"resources didn't satisfy LimitRange constraints: {aggregate(texts)}" if texts else ""
 
 
 def _with_defaults(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
@@ -125,10 +126,6 @@ def _with_defaults(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
 def _units(resource: str, value: int) -> int:
     """Return an amount in whole units, rounded up."""
     return -(-value // 1000) if resource == "cpu" else value
-
-
-def _joined(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _containers(spec: PodSpec, at: int) -> Iterator[tuple[str, Container]]:

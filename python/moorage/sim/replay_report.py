@@ -231,7 +231,8 @@ def history_figure(history: History, by: str = "") -> Figure:
     """
     drawn = charts(history, history_use(history, by))
     figure, axes = panels(max(1, len(drawn)), 1, PANEL_HEIGHT)
-    name, size = _unit_of_time(history.end)
+    units = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))  # the largest of which there are two
+    name, size = next((unit for unit in units if history.end >= 2 * unit[1]), ("s", 1.0))
     for chart, axis in zip(drawn, axes, strict=False):
         for number, series in enumerate(chart.series):
             times, values = np.append(series.times, history.end), np.append(series.values, series.values[-1:])
@@ -247,14 +248,6 @@ def history_figure(history: History, by: str = "") -> Figure:
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axes[-1].set_xlabel(f"time ({name})")
     return figure
-
-
-def _unit_of_time(seconds: float) -> tuple[str, float]:
-    """Return the largest unit of which a span has at least two."""
-    for name, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size:
-            return name, size
-    return "s", 1.0
 
 
 LONGEST = 50

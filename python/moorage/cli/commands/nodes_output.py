@@ -490,16 +490,12 @@ def _sizes(amounts: Mapping[str, int]) -> str:
 
 
 def _held_by(room: Room) -> str:
-    return ", ".join(
-        f"{holder.namespace}/{holder.workload} ({holder.pods}: {_all_sizes(holder.requested)})"
-        for holder in room.holders
-    )
-
-
-def _all_sizes(amounts: Mapping[str, int]) -> str:
-    """Return amounts with those of extended resources."""
-    extended = (f"{amount} {name}" for name, amount in sorted(amounts.items()) if "/" in name)
-    return ", ".join([_sizes(amounts), *extended])
+    texts = []
+    for holder in room.holders:
+        extended = [f"{amount} {name}" for name, amount in sorted(holder.requested.items()) if "/" in name]
+        sizes = ", ".join([_sizes(holder.requested), *extended])
+        texts.append(f"{holder.namespace}/{holder.workload} ({holder.pods}: {sizes})")
+    return ", ".join(texts)
 
 
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:

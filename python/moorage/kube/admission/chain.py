@@ -18,6 +18,7 @@ from moorage.lazy import NamedTuple
 
 from ..apiserver.overlay import key_of
 from ..apiserver.unread_fields import has_hidden
+from ..field_errors import Json, aggregate
 from ..model.admission_policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
@@ -39,7 +40,7 @@ from .built_in_plugins import (
     switched_plugins,
 )
 from .pod_requests import Quantities, with_pod_level_defaults, with_recommendation
-from .policies import Policies, joined_texts
+from .policies import Policies
 from .policy.silent_webhooks import SilentWebhooks
 from .request import (
     ADMIN,
@@ -63,7 +64,6 @@ from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import pod_spec_faults
 
 if TYPE_CHECKING:  # few clusters have policies
-    from ..field_errors import Json
     from .policy.policy_plugins import AdmissionPolicies
 
 WARNED = "Validation failed for "
@@ -510,7 +510,7 @@ def _validate(request: AdmissionRequest) -> None:
     """Check what the plugins made of a pod; all that is wrong is told at once."""
     pod = cast("Pod", request.obj)
     if faults := [": ".join(fault) for fault in pod_spec_faults(msgspec.to_builtins(pod.spec), "spec")]:
-        text = f'Pod "{request.name}" is invalid: {joined_texts(faults)}'
+        text = f'Pod "{request.name}" is invalid: {aggregate(faults)}'
         raise NotAdmittedError(text, 422, "Invalid", is_whole=True)
 
 

@@ -12,6 +12,7 @@ from moorage.errors import InputError, examples, shorten
 from moorage.lazy import NamedTuple
 
 from ..apiserver.decode import decode
+from ..field_errors import aggregate
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.meta import Object
 from ..model.node import Namespace, Node
@@ -248,17 +249,12 @@ class LimitRangerPlugin(NewPodPlugin):
             if not isinstance(obj, Pod):
                 texts = [*violations_of_object(obj, request.old, limit_range, release)]
             elif request.operation == "CREATE":
-                texts = [*dict.fromkeys(violations(obj, limit_range, release.limits_are_exact))]
+                texts = [*violations(obj, limit_range, release.limits_are_exact)]
             else:
                 texts = []
             if texts:
-                raise NotAdmittedError(joined_texts(texts))
+                raise NotAdmittedError(aggregate(texts))
         return ()
-
-
-def joined_texts(texts: list[str]) -> str:
-    """Return several errors as one, as apimachinery's Aggregate does."""
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 class PriorityPlugin(NewPodPlugin):

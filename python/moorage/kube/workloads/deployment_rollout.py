@@ -456,16 +456,13 @@ def _resized(child: Any, replicas: int) -> list[Object]:
 
 def _has_template(template: PodTemplateSpec | None, other: PodTemplateSpec) -> bool:
     """Whether two templates are equal but for the labels that the controllers add."""
-    ours, its = (
-        replace(each, metadata=_without_own(each.metadata)) for each in (template or PodTemplateSpec(), other)
-    )
+    bare = []
+    for each in (template or PodTemplateSpec(), other):
+        labels = each.metadata.labels.items()
+        kept = {key: value for key, value in labels if key not in _OWN_LABELS and not key.startswith(_LWS)}
+        bare.append(replace(each, metadata=ObjectMeta(labels=kept)))
+    ours, its = bare
     return ours == its or bool(comparable(ours) == comparable(its))
-
-
-def _without_own(meta: ObjectMeta) -> ObjectMeta:
-    labels = meta.labels.items()
-    kept = {key: value for key, value in labels if key not in _OWN_LABELS and not key.startswith(_LWS)}
-    return ObjectMeta(labels=kept)
 
 
 def _labelled(template: PodTemplateSpec, labels: dict[str, str]) -> PodTemplateSpec:

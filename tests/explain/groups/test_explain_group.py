@@ -1,4 +1,4 @@
-"""Explanations of groups: what fits at once, what stops the next pod, and changes that place the group."""
+"""Explanations of groups beside the case `answers/groups_that_wait`: runs, evictions, trees, random ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from moorage.kube import (
     PodAffinityTerm,
     PodGroup,
     PodSchedulingGate,
-    Taint,
 )
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.store import NotFoundError
@@ -93,32 +92,9 @@ def test_the_printed_text_tells_of_the_group_first() -> None:
     assert nowhere.splitlines()[1].startswith("default/g-0 fits nowhere: 0/1 nodes are available")
 
 
-def test_of_a_group_that_fits_nothing_is_offered() -> None:
-    found = group_of_explained(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)))
-    assert (found.fits, found.next, found.message, found.nodes, found.changes) == (2, "", "", [], [])
-
-
 def test_pods_beyond_the_minimum_need_no_change() -> None:
     found = group_of_explained(world(nodes(4, 4), gang("g", 2), members("g", 3, 3)))
     assert (found.fits, found.next, found.changes) == (2, "default/g-2", [])
-
-
-def test_members_with_a_node_count() -> None:
-    on = member("old", "g", 3)
-    on = replace(on, spec=replace(on.spec, node_name="a"))
-    found = group_of_explained(world(nodes(4, 4), gang("g", 3), on, members("g", 2, 3)))
-    assert (found.pods, found.scheduled, found.fits) == (3, 1, 1)
-    assert change(found, "min-count").values["to"] == "2"
-    assert change(found, "add-node").text.startswith("add a node like ")
-    assert found.headline().endswith("1 of 2 pods fit at once, 1 more have a node; minCount is 3")
-
-
-def test_no_smaller_minimum_is_offered_where_no_pod_fits() -> None:
-    on = member("old", "g", 3)
-    on = replace(on, spec=replace(on.spec, node_name="a"))
-    found = group_of_explained(world(nodes(4), gang("g", 2), on, members("g", 1, 3)))
-    assert (found.scheduled, found.fits) == (1, 0)
-    assert {one.kind for one in found.changes} == {"add-node", "lower-request"}
 
 
 def test_an_explanation_ends_where_no_plugin_counts_the_pods_of_a_group() -> None:
@@ -132,48 +108,6 @@ def test_an_explanation_ends_where_no_plugin_counts_the_pods_of_a_group() -> Non
     its = gang("g", 3, **topology(ZONE)), members("g", 3, 3)
     found = group_of_explained(world(there, *its, feature_gates=TOPOLOGY, config=config))
     assert (found.fits, found.next) == (1, "default/g-1")
-
-
-def test_too_few_pods_are_told() -> None:
-    found = group_of_explained(world(nodes(9), gang("g", 3), members("g", 2)))
-    assert (found.fits, found.next) == (2, "")
-    assert found.headline().endswith("minCount is 3, but there are only 2")
-    assert [each.text for each in found.changes] == ["lower minCount from 3 to 2"]
-
-
-def test_a_group_is_explained_in_the_domain_that_takes_most_of_it() -> None:
-    zones = [node(name, zone=zone, cpu=4) for name, zone in (("a", "x"), ("b", "y"), ("c", "y"), ("d", "x"))]
-    zones[3] = replace(zones[3], spec=replace(zones[3].spec, unschedulable=True))
-    one = world(zones, gang("g", 4, **topology(ZONE)), members("g", 4, 3), feature_gates=TOPOLOGY)
-    found = group_of_explained(one)
-    assert (found.fits, found.domain, found.next) == (2, f"{ZONE}=y", "default/g-2")
-    assert [each.nodes for each in found.nodes] == [["b", "c"]]
-    assert change(found, "add-node").values["nodes"] == 2
-    assert change(found, "add-node").values["like"] == "b"
-    assert change(found, "min-count").values["to"] == "2"
-
-
-def test_the_domain_that_takes_most_counts_not_that_with_the_best_score() -> None:
-    """A node that one pod fills scores more than two nodes that stay nearly empty."""
-    there = [node("a", zone="x", cpu=3), *(node(name, zone="y", cpu=500, pods=1) for name in "bc")]
-    one = world(there, gang("g", 3, **topology(ZONE)), members("g", 3, 3), feature_gates=TOPOLOGY)
-    found = group_of_explained(one)
-    assert (found.fits, found.domain) == (2, f"{ZONE}=y")
-
-
-def test_what_helps_the_next_pod_is_tried_in_each() -> None:
-    tainted = [node(name, cpu=4, taints=(Taint(key="t", effect="NoSchedule"),)) for name in "bcd"]
-    cordoned = replace(node("e", cpu=8), spec=replace(node("e").spec, unschedulable=True))
-    one = world(nodes(4), tainted, cordoned, gang("g", 3), members("g", 3, 3))
-    texts = [each.text for each in group_of_explained(one).changes]
-    assert "in each pod: tolerate t:NoSchedule" in texts
-    assert "uncordon node e" in texts
-
-
-def test_a_change_that_places_the_next_pod_but_not_the_group_is_not_offered() -> None:
-    tainted = node("b", cpu=4, taints=(Taint(key="t", effect="NoSchedule"),))
-    found = group_of_explained(world(nodes(4), tainted, gang("g", 3), members("g", 3, 3)))
-    assert not [each for each in found.changes if each.kind == "add-toleration"]
 
 
 def test_pods_that_cannot_form_a_group_are_told_why() -> None:
@@ -192,90 +126,12 @@ def test_pods_that_cannot_form_a_group_are_told_why() -> None:
     assert not found.changes
 
 
-@pytest.mark.parametrize(
-    ("its", "pods", "text", "for_pods"),
-    [
-        (
-            {"priority": 5, "priority_class_name": "mid"},
-            {},
-            "give the PodGroup the priority of its pods: 0, not 5",
-            "set priorityClassName mid in each pod (priority 5)",
-        ),
-        (
-            {},
-            {"priority": 7, "priority_class_name": "high"},
-            "set priorityClassName high in the PodGroup (priority 7)",
-            "give each pod the priority of the PodGroup: 0, not 7",
-        ),
-    ],
-)
-def test_one_priority_is_offered_to_a_group_and_pods_with_different_ones(
-    its: dict[str, Any], pods: dict[str, Any], text: str, for_pods: str
-) -> None:
-    one = world(nodes(3), gang("g", 2, **its), members("g", 4, **pods))
-    before = one.fork()
-    found = group_of_explained(one)
-    assert not before.ask.diff(one)
-    own, other = its.get("priority", 0), pods.get("priority", 0)
-    assert found.message == (
-        "all pods in a single pod group should have the same priority as the pod group's priority, "
-        f"got {other} and {own}; the priority of the PodGroup is {own}"
-    )
-    offered, of_pods = found.changes
-    assert (offered.kind, offered.text, offered.placed) == ("priority", text, 3)
-    assert offered.values == {"from": str(own), "to": str(other)}
-    assert (of_pods.kind, of_pods.text, of_pods.placed) == ("pod-priority", for_pods, 3)
-    assert of_pods.values == {"from": str(other), "to": str(own)}
-    for priority in (own, other):
-        same = world(nodes(3), gang("g", 2, priority=priority), members("g", 4, priority=priority))
-        assert len(same.run().placements) == offered.placed
-
-
-@pytest.mark.parametrize(
-    ("minimum", "priorities", "policy"),
-    [
-        (2, (7, 7), "Never"),  # another rule forbids the group
-        (4, (7, 7), None),  # the group has too few pods
-    ],
-)
-def test_a_priority_that_does_not_place_the_group_is_not_offered(
-    minimum: int, priorities: tuple[int, int], policy: str | None
-) -> None:
-    pods = [member(f"g-{at}", "g", priority=one) for at, one in enumerate(priorities)]
-    pods[1] = replace(pods[1], spec=replace(pods[1].spec, preemption_policy=policy))
-    found = group_of_explained(world(nodes(9), gang("g", minimum), pods))
+def test_a_priority_is_not_offered_where_another_rule_forbids_the_group() -> None:
+    pods = [member(f"g-{at}", "g", priority=7) for at in range(2)]
+    pods[1] = replace(pods[1], spec=replace(pods[1].spec, preemption_policy="Never"))
+    found = group_of_explained(world(nodes(9), gang("g", 2), pods))
     assert found.message.endswith("got 7 and 0; the priority of the PodGroup is 0")
     assert not found.changes
-
-
-def test_pods_of_different_priorities_are_offered_that_of_their_group() -> None:
-    pods = [member(f"g-{at}", "g", priority=one) for at, one in enumerate((0, 7, 0))]
-    (offered,) = group_of_explained(world(nodes(9), gang("g", 3), pods)).changes
-    assert offered.text == "give each pod the priority of the PodGroup: 0, not 7"
-    bound = member("bound", "g", priority=7, node_name="a")  # its priority cannot be changed
-    assert not group_of_explained(world(nodes(9), gang("g", 3), pods, bound)).changes
-
-
-def test_a_topology_that_no_node_has_is_named_with_the_labels_like_it() -> None:
-    there = [node(name, zone="x", cpu=4) for name in "ab"]
-    labels = replace(there[0].metadata, labels={**there[0].metadata.labels, "racks": "r"})
-    there[0] = replace(there[0], metadata=labels)
-    found = group_of_explained(
-        world(there, gang("g", 2, **topology("rack")), members("g", 3, 3), feature_gates=TOPOLOGY)
-    )
-    assert (found.fits, found.next, found.nodes) == (0, "", [])
-    assert found.message == 'no node has the label "rack"; nearest: racks'
-    (offered,) = found.changes
-    assert (offered.kind, offered.text) == ("drop", "remove the topology rack from schedulingConstraints")
-    assert offered.placed == len(
-        world(there, gang("g", 2), members("g", 3, 3), feature_gates=TOPOLOGY).run().placements
-    )
-
-
-def test_a_topology_is_not_removed_where_the_group_fits_nowhere_without_it() -> None:
-    there = [node("a", zone="x", cpu=4)]
-    one = world(there, gang("g", 2, **topology("rack")), members("g", 2, 3), feature_gates=TOPOLOGY)
-    assert not group_of_explained(one).changes
 
 
 def test_members_outside_of_each_domain_are_told() -> None:
@@ -284,19 +140,6 @@ def test_members_outside_of_each_domain_are_told() -> None:
     found = group_of_explained(world(there, *its, feature_gates=TOPOLOGY))
     assert "no topology domain found for pod default/old" in found.message
     assert (found.next, [each.kind for each in found.changes]) == ("", ["drop"])
-
-
-def test_where_pods_ask_for_different_amounts_the_largest_is_lowered() -> None:
-    pods = [member("g-0", "g", 1), member("g-1", "g", 3), member("g-2", "g", 2)]
-    found = group_of_explained(world(nodes(5), gang("g", 3), pods))
-    assert change(found, "lower-request").text == (
-        "in each pod: lower the cpu request of container c from 3 to 2"
-    )
-
-
-def test_a_group_in_a_tree_names_its_top() -> None:
-    one = world(nodes(4), composite("top", 1), gang("g", 2, "top"), members("g", 2, 3), feature_gates=TREES)
-    assert group_of_explained(one).tree == "default/top"
 
 
 @pytest.mark.parametrize(
@@ -383,33 +226,10 @@ def test_more_priority_may_help_less_and_the_smallest_that_helps_is_told() -> No
     assert not made(6).run().evicted
 
 
-@pytest.mark.parametrize(
-    "objects",
-    [
-        [nodes(2, 2), low(2, 5), members("g", 2, 3)],  # no node is large enough
-        [nodes(4, 4), low(2, 5), members("g", 2, 3, preemption_policy="Never")],
-        [nodes(4, 4, 4), low(2, 5), members("g", 1, 3), member("there", "g", 3, node_name="c")],
-    ],
-)
-def test_evictions_that_no_priority_brings_are_not_told(objects: list[Any]) -> None:
-    found = group_of_explained(world(*objects, gang("g", 2)))
+def test_no_evictions_are_told_of_pods_that_never_evict() -> None:
+    pods = members("g", 2, 3, preemption_policy="Never")
+    found = group_of_explained(world(nodes(4, 4), low(2, 5), pods, gang("g", 2)))
     assert (found.fits, found.evictions) == (0, None)
-
-
-def test_of_many_victims_the_number_and_some_are_told() -> None:
-    many = [member(f"low-{at}", "", 1, node_name="a") for at in range(7)]
-    found = group_of_explained(
-        world(nodes(7), many, gang("g", 1, priority=1), members("g", 1, 7, priority=1))
-    )
-    assert found.evictions is not None
-    assert len(found.evictions.victims) == 7
-    assert found.evictions.text.startswith("preemption: it would evict 7 pods, default/low-")
-    assert found.evictions.text.endswith(" (0), … to place 1 of its pods")
-
-
-def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:
-    one = world(nodes(4, 4), low(2), gang("g", 1, priority=9), members("g", 2, 3, priority=9))
-    assert group_of_explained(one).evictions is None
 
 
 def test_a_group_is_named_as_a_workload_is() -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.core.placing import place_run
 from tests.core.twins.preemption_world import (
     GPU,
+    HOSTNAME,
     LABELS_OF_NAMESPACES,
     TAINT,
     Groups,
@@ -28,7 +29,6 @@ from tests.core.twins.preemption_world import (
     worlds_of_groups,
 )
 from tests.core.twins.preemptor_twin import Placed, evict, place_each
-from tests.core.twins.topology_twin import HOSTNAME
 from tests.doors.engine import ClusterState, Placer, Preemptor, TieBreak
 from tests.make import node as make_node
 from tests.make import pod as make_pod

@@ -1,4 +1,4 @@
-"""Counters over domains, where the machine of test_topology_machine does not come."""
+"""Counters over domains, where no vector comes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from moorage.kube import (
     Cluster,
     LabelSelector,
     LabelSelectorRequirement,
+    ObjectMeta,
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    Service,
+    ServiceSpec,
     TopologySpreadConstraint,
 )
 
@@ -204,3 +207,13 @@ def replace_selector(one: Pod, app: str) -> Pod:
         metadata=replace(one.metadata, labels={"app": app}),
         spec=replace(one.spec, topology_spread_constraints=(constraint,)),
     )
+
+
+def test_a_fork_spreads_pods_of_a_service_as_the_original() -> None:
+    service = Service(metadata=ObjectMeta(name="s", namespace="default"), spec=ServiceSpec({"app": "x"}))
+    asked, there = (pod(name, on, labels={"app": "x"}) for name, on in (("p", ""), ("q", "a")))
+    nodes = [node(name, zone=f"z{name}", labels={HOST: name}) for name in "ab"]
+    one = Scheduler(Cluster(nodes=nodes, pods=[there], others=[service]))
+    seen = [each.examine(asked).raw["PodTopologySpread"].tolist() for each in (one, one.fork())]
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 2

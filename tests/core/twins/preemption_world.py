@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import declaring, pinned
-from tests.core.twins.topology_twin import HOSTNAME
 from tests.doors.engine import ClusterState, Placer, TieBreak
 from tests.make import node as make_node
 from tests.make import pod as make_pod
@@ -37,6 +36,7 @@ from moorage.kube import (
     group_of,
 )
 
+HOSTNAME = "kubernetes.io/hostname"
 USERS_IN_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 NAMES = ("n0", "n1", "n2", "n3")

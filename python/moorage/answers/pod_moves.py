@@ -23,7 +23,7 @@ from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
 
 from .asked_pods import FIXED, as_template, checked_needs, node_verdicts
-from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPod, HomelessPods, noting_victims
+from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPods, noting_victims
 
 FINALIZERS = "it is being deleted and stays, as it has finalizers"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
@@ -194,7 +194,11 @@ class Mover:
             is_own = old is not None and old.metadata.uid in own
             key = each.pod.key if old is None else old.key
             if key not in named:
-                lasts = is_own and self._is_lasting(each)
+                lasts = is_own and (  # no order of moves gives the pod a place
+                    fits_nowhere_else(scheduler, each.pod)
+                    if each.problem == UNSCHEDULABLE
+                    else each.problem in (EVICTED, REFUSED, GATED, OTHER_SCHEDULER)
+                )
                 blockers.append(Blocker(key, node, each.why, lasts, not is_own))
             if is_own and each.problem == UNSCHEDULABLE:
                 needs.update(checked_needs(scheduler, each.pod))
@@ -212,12 +216,6 @@ class Mover:
     def selectors(self) -> BudgetSelectors:
         """Return the budgets as they are now."""
         return BudgetSelectors(self._scheduler.client.list(PodDisruptionBudget)[0])
-
-    def _is_lasting(self, homeless: HomelessPod) -> bool:
-        """Whether no order of moves gives a pod a place."""
-        if homeless.problem == UNSCHEDULABLE:
-            return fits_nowhere_else(self._scheduler, homeless.pod)
-        return homeless.problem in (EVICTED, REFUSED, GATED, OTHER_SCHEDULER)
 
 
 def _not_ready(unready: dict[str, list[Pod]], budgets: list[PodDisruptionBudget]) -> str:

@@ -95,7 +95,11 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
             cutoff = self._settings.expendable_pods_priority_cutoff
             raised = partial(changed_field, path="spec.priority", change=lambda _: cutoff)
             yield from self._try(Kind.POD_PRIORITY, f"raise its priority to {cutoff}", of_pod(raised))
-        larger = [self._larger()] if self._is_full else []
+        larger: list[HelpfulChange] = []  # room for a node more
+        if any(FULL in each.skipped.values() for each in self._found.remaining):
+            size = self._scaler.sizes()[self._group.name] + 1
+            text = f"raise maxSize from {self._group.max_size} to {size}"
+            larger = [HelpfulChange(Kind.LIMIT, text, (self._of_group(max_size=size),))]
         helped = [each for change in larger for each in self._tried(change)]
         yield from (*helped, *self._limits())
         template = self._found.templates.get(self._group.name)
@@ -145,16 +149,6 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
                 zone = labels.get(ZONE, "")
                 added[key] = zone if zone in values else values[0]
         return added
-
-    @property
-    def _is_full(self) -> bool:
-        return any(FULL in each.skipped.values() for each in self._found.remaining)
-
-    def _larger(self) -> HelpfulChange:
-        """Room for a node more."""
-        size = self._scaler.sizes()[self._group.name] + 1
-        text = f"raise maxSize from {self._group.max_size} to {size}"
-        return HelpfulChange(Kind.LIMIT, text, (self._of_group(max_size=size),))
 
     def _limits(self) -> Iterator[HelpfulChange]:
         flags = self._settings.flags

@@ -137,6 +137,5 @@ class PendingQueue:
 
 def _may_be_tried(workload: QueuedWorkload, now: int) -> bool:
     requeued = workload.conditions.get(REQUEUED)
-    if requeued is not None and not requeued.is_true:
-        return False
-    return workload.requeue_at is None or now >= workload.requeue_at
+    is_held = requeued is not None and not requeued.is_true
+    return not is_held and (workload.requeue_at is None or now >= workload.requeue_at)

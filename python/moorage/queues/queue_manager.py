@@ -418,28 +418,27 @@ class Kueue:
     def activate(self, key: str, active: bool) -> None:
         """Set ``spec.active`` of a workload."""
         if (workload := self.workloads.get(key)) is not None and workload.active != active:
-            self._begin_anew()
             workload.active = active
-            workload.revision += 1
-            self._written(workload, workload.status)
+            self._changed_outside(workload)
 
     def prioritize(self, key: str, priority: int) -> None:
         """Change the priority of a workload."""
         if (workload := self.workloads.get(key)) is not None and workload.priority != priority:
-            self._begin_anew()
             workload.priority = priority
-            workload.revision += 1
-            workload.changed()
-            self._written(workload, workload.status, retries=workload.has_priority_class)
+            self._changed_outside(workload, retries=workload.has_priority_class)
 
     def reclaim(self, key: str, counts: Mapping[str, int]) -> None:
         """Say how many pods of a workload need their quota no more, by pod set."""
         if (workload := self.workloads.get(key)) is not None and workload.reclaimable != counts:
-            self._begin_anew()
             workload.reclaimable = dict(counts)
-            workload.revision += 1
-            workload.changed()
-            self._written(workload, workload.status, retries=workload.is_true(ADMITTED))
+            self._changed_outside(workload, retries=workload.is_true(ADMITTED))
+
+    def _changed_outside(self, workload: QueuedWorkload, retries: bool = False) -> None:
+        """Follow what a user or a job has changed of a workload; see `_written`."""
+        self._begin_anew()
+        workload.revision += 1
+        workload.changed()
+        self._written(workload, workload.status, retries)
 
     def set_check(self, key: str, check: str, state: str, message: str = "") -> None:
         """Say what an admission check says of a workload that has it."""
@@ -730,11 +729,8 @@ class Kueue:
 
     def heads(self) -> list[tuple[QueuedWorkload, str]]:
         """Take the heads of all active queues, by the name of the queue."""
-        heads = []
-        for name in sorted(self._busy):
-            if not self.snapshot.queues[name].inactive and (head := self._pending[name].pop()) is not None:
-                heads.append((head, name))
-        return heads
+        active = [name for name in sorted(self._busy) if not self.snapshot.queues[name].inactive]
+        return [(head, name) for name in active if (head := self._pending[name].pop()) is not None]
 
     def cycle(self) -> Cycle:
         """Run one scheduling cycle, and let the controllers follow it."""

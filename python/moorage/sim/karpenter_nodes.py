@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_values
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -170,14 +170,10 @@ class KarpenterNodes(PoolScaler):
         self.now, self.marked = self.began + now, frozenset(state.leaving.values())
         self.nominated = frozenset(name for name, end in state.nominated.items() if end > now)
         question = super().question(pods)
-        stored = question.stored | {Pod: self._running_pods(question.stored[Pod])}
-        return with_values(question, stored=stored)
-
-    def _running_pods(self, pods: Iterable[Any]) -> list[Object]:
-        """Pods as they are in a replay, where each runs as soon as it has a node."""
-        before = self._running
+        before, pods = self._running, cast("list[Pod]", question.stored[Pod])
         self._running = {id(pod): before.get(id(pod)) or (pod, _running(pod)) for pod in pods}
-        return [running for _, running in self._running.values()]
+        running = [as_it_runs for _, as_it_runs in self._running.values()]
+        return with_values(question, stored=question.stored | {Pod: running})
 
     # ---- from a claim to a node ----------------------------------------------------------------------------
 

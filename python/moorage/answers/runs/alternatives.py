@@ -31,7 +31,7 @@ from .comparison import (
 )
 from .loaded_cluster import PreparedInput, SchedulerSettings, begin
 from .new_node_settings import NewNodeSettings
-from .simulation import Progress, SimulationSetup
+from .simulation import SILENCE, Progress, SimulationSetup
 
 if TYPE_CHECKING:
     from moorage.kube import NodePool
@@ -135,7 +135,7 @@ class ComparedInputs:
 
 
 def compare_alternatives(
-    inputs: ComparedInputs, names: Sequence[str], from_scratch: bool = False, stages: Progress | None = None
+    inputs: ComparedInputs, names: Sequence[str], from_scratch: bool = False, stages: Progress = SILENCE
 ) -> ComparisonAnswer:
     """Return the runs of what arguments of ``moorage compare`` stand for.
 
@@ -149,8 +149,7 @@ def compare_alternatives(
     runs = list[Alternative]()
     for name in names:
         runs.append(inputs.run(name, from_scratch))
-        if stages is not None:
-            stages()
+        stages()
     return ComparisonAnswer(runs, _warnings(runs), objects=_object_changes(runs))
 
 
@@ -169,7 +168,7 @@ def compare_two_releases(
     scheduler: SchedulerSettings,
     nodes: NewNodeSettings,
     from_scratch: bool = False,
-    stages: Progress | None = None,
+    stages: Progress = SILENCE,
 ) -> ComparisonAnswer:
     """Return the runs of two releases, and what makes the differences; see `compare_releases`."""
     releases = compare_releases(sides, cluster, scheduler, (), from_scratch, stages)

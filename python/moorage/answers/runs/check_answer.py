@@ -209,7 +209,17 @@ class CheckAnswer:
             survival=None if survival is None else survival.document(verdict.failed_losses),
             **structs.asdict(about),
             groups=self.groups,
-            removed=[_removed_pods(removal) for removal in self.removed],
+            removed=[
+                RemovedPods(
+                    removal.workload.namespace,
+                    removal.workload.text,
+                    [pod.name for pod in removal.pods],
+                    removal.placed,
+                    removal.is_rollout,
+                    removal.unfinished is None,
+                )
+                for removal in self.removed
+            ],
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
             queues=simulation.queues,
@@ -302,14 +312,6 @@ def _checked_pods(finding: Finding) -> CheckedPods:
     of = {"namespace": group.workload.namespace, "workload": group.workload.text}
     names = [outcome.pod.name for outcome in group.outcomes]
     return CheckedPods.from_object(finding, **of, names=names, **structs.asdict(group.document()))
-
-
-def _removed_pods(removal: Removed) -> RemovedPods:
-    workload, names = removal.workload, [pod.name for pod in removal.pods]
-    is_complete = removal.unfinished is None
-    return RemovedPods(
-        workload.namespace, workload.text, names, removal.placed, removal.is_rollout, is_complete
-    )
 
 
 def _changes_that_fail(verdict: Verdict) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from .gate import Attempts, Compared, Verdict, differing_times, judge, removed_p
 from .loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings, begin
 from .new_node_settings import NewNodeSettings
 from .refused_later import groups_refused_later
-from .simulation import Progress, Simulation, SimulationSetup
+from .simulation import SILENCE, Progress, Simulation, SimulationSetup
 
 if TYPE_CHECKING:
     from ..saved_by_requests import SavedByRequests
@@ -59,16 +59,6 @@ class LossQuestion(Struct, frozen=True):
     within_budgets: bool = False
     seconds: float = 60
     grows: bool = False
-
-
-class _Silence:
-    """Shows nothing."""
-
-    def __call__(self) -> None:
-        pass
-
-    def count(self, total: int, poll: Callable[[], int]) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -109,7 +99,7 @@ class CheckQuestion:
     prepared: Iterable[PreparedInput] = ()
     nodes: NewNodeSettings = field(default_factory=NewNodeSettings)
 
-    def answer(self, stages: Progress | None = None) -> CheckAnswer:
+    def answer(self, stages: Progress = SILENCE) -> CheckAnswer:
         """Return the answer. A gate that passes only if the texts that a dump hides are unchanged does not.
 
         Parameters
@@ -126,7 +116,7 @@ class CheckQuestion:
         if not (answer and restarts):
             return answer
         try:
-            changed = replace(self, changes=[*restarts, *self.changes], losses=None)._answer(None)
+            changed = replace(self, changes=[*restarts, *self.changes], losses=None)._answer()
         except InputError:  # it is no rollout: the API server refuses the restart
             return answer
         text = HIDDEN_UNCHANGED if changed else _HIDDEN_CHANGED
@@ -137,11 +127,11 @@ class CheckQuestion:
         ]
         return replace(answer if changed else changed, warnings=warnings)
 
-    def _answer(self, stages: Progress | None) -> CheckAnswer:
+    def _answer(self, stages: Progress = SILENCE) -> CheckAnswer:
         files = self.files[0 if self.after.change is None else self.after.change.parts :]
         if self.new_only and not (files or self.changes or self.releases):
             raise InputError("new-only needs a change, of files or of verbs: without one nothing is new")
-        stages, attempts, causes, notes = stages or _Silence(), Attempts(), dict[str, str](), list[str]()
+        attempts, causes, notes = Attempts(), dict[str, str](), list[str]()
         compared = Compared([*files, *(change.text for change in self.changes)])
         if self.releases is None:
             settings: Mapping[str, Any] = self.scheduler.of(self.after)

@@ -33,7 +33,7 @@ from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
 from .changed_objects import BrokenWorkload, ChangedField, ObjectChanges
 from .loaded_cluster import SchedulerSettings
-from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
+from .simulation import NOT_STARTED, PLACED, REPLACED, SILENCE, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
 KEPT_MEASURE = "kept on a drained node"
@@ -317,7 +317,7 @@ def compare_releases(
     common: SchedulerSettings,
     changes: Sequence[RequestedChange] = (),
     from_scratch: bool = False,
-    stages: Progress | None = None,
+    stages: Progress = SILENCE,
 ) -> ReleaseComparison:
     """Place the pods of one cluster as two releases do, and find what makes the differences.
 
@@ -348,8 +348,7 @@ def compare_releases(
     names = [behaviour.name for behaviour in behaviours]
     ends: dict[bool, Alternative] = {}
     runs: list[Collection[str]] = []
-    if stages is not None:
-        stages.count(len(names) + 2, lambda: len(runs))
+    stages.count(len(names) + 2, lambda: len(runs))
 
     def run(switches: Collection[str]) -> Mapping[str, str]:
         runs.append(switches)
@@ -575,12 +574,23 @@ class ComparisonAnswer:
     @cached_property
     def pods(self) -> PrintedTable:
         """The pods that differ, and of releases what makes the difference."""
-        return _pods(self.alternatives, self.releases)
+        names, releases = _headings(self.alternatives), self.releases
+        if releases is None:
+            places = differing_places(self.alternatives).items()
+            return PrintedTable(("POD", *names), [(key, *each) for key, each in places])
+        rows = [
+            (difference.pod, *difference.places, difference.change, difference.cause.text, difference.reason)
+            for difference in releases.differences
+        ]
+        return PrintedTable(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
 
     @cached_property
     def measures(self) -> PrintedTable:
         """A row per measure that some run has."""
-        return _measures(self.alternatives)
+        measures = [run.measures for run in self.alternatives]
+        names = dict.fromkeys(name for each in measures for name in each)
+        rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
+        return PrintedTable(("MEASURE", *_headings(self.alternatives)), rows)
 
     def lines(self) -> Iterator[str]:
         """Yield how many pods differ, how releases were compared, and which nodes come."""
@@ -658,20 +668,6 @@ def _headings(alternatives: Sequence[Alternative]) -> list[str]:
     return names
 
 
-def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
-    """The pods that differ, and of releases what makes the difference."""
-    names = _headings(alternatives)
-    if releases is None:
-        return PrintedTable(
-            ("POD", *names), [(key, *places) for key, places in differing_places(alternatives).items()]
-        )
-    rows = [
-        (difference.pod, *difference.places, difference.change, difference.cause.text, difference.reason)
-        for difference in releases.differences
-    ]
-    return PrintedTable(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
-
-
 def _causes(releases: ReleaseComparison) -> Iterator[PrintedTable]:
     """How many pods differ in what way and why, and what the behaviours are."""
     rows = [(change, str(count), cause) for (change, cause), count in releases.groups.items()]
@@ -681,11 +677,3 @@ def _causes(releases: ReleaseComparison) -> Iterator[PrintedTable]:
         ("BEHAVIOUR", *names, "WHAT IT IS"),
         [(behaviour.name, *behaviour.values, behaviour.text) for behaviour in releases.effective],
     )
-
-
-def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
-    """A row per measure that some run has."""
-    measures = [run.measures for run in alternatives]
-    names = dict.fromkeys(name for each in measures for name in each)
-    rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
-    return PrintedTable(("MEASURE", *_headings(alternatives)), rows)

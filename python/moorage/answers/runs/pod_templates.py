@@ -18,7 +18,7 @@ from moorage.errors import InputError, located
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
 from moorage.kube.apiserver.refusals import Refusals, ValidationMode
-from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
+from moorage.kube.model.pod import EphemeralVolumeSource, Volume
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
     KUEUE,
@@ -325,7 +325,11 @@ def _pod_of(obj: Object, client: ObjectClient) -> Pod:
     pod = pods[0]
     if isinstance(obj, StatefulSet):  # each replica has its own claims
         claims = {claim.metadata.name: claim for claim in obj.spec.volume_claim_templates}
-        volumes = [_ephemeral(volume.name, claims.get(volume.name)) or volume for volume in pod.spec.volumes]
+        made = {
+            name: Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=claim))
+            for name, claim in claims.items()
+        }
+        volumes = [made.get(volume.name, volume) for volume in pod.spec.volumes]
         pod = replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
     return pod
 
@@ -387,9 +391,3 @@ class _Template:
 
     def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
         return revision
-
-
-def _ephemeral(name: str, template: PersistentVolumeClaimTemplate | None) -> Volume | None:
-    if template is None:
-        return None
-    return Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=template))

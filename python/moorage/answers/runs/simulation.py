@@ -93,6 +93,19 @@ class Progress(Protocol):
         """Show how many are done; `poll` returns it, and is called from another thread."""
 
 
+class _Silence:
+    """Shows nothing."""
+
+    def __call__(self) -> None:
+        pass
+
+    def count(self, total: int, poll: Callable[[], int]) -> None:
+        pass
+
+
+SILENCE: Progress = _Silence()
+
+
 class Evicted(NamedTuple):
     """A pod that a change has taken from its node, and by which change."""
 
@@ -728,16 +741,12 @@ class PodsAlike(NamedTuple):
     def document(self) -> PodsWithoutNode:
         """Return what documents have of the pods."""
         failure = self.outcomes[0].failure if self.outcomes else None
-        return PodsWithoutNode(self.status, len(self.outcomes), self.reason, _rejections(failure))
-
-
-def _rejections(failure: Failure | None) -> list[NodeRejection]:
-    if failure is None or failure.diagnosis is None or failure.error:
-        return []
-    return [
-        NodeRejection(status.plugin, str(status.code), list(status.reasons), nodes)
-        for status, nodes in failure.diagnosis.statuses_of_nodes()
-    ]
+        diagnosis = None if failure is None or failure.error else failure.diagnosis
+        rejections = [
+            NodeRejection(status.plugin, str(status.code), list(status.reasons), nodes)
+            for status, nodes in ([] if diagnosis is None else diagnosis.statuses_of_nodes())
+        ]
+        return PodsWithoutNode(self.status, len(self.outcomes), self.reason, rejections)
 
 
 def refused_groups(cluster: Cluster) -> list[PodsAlike]:
@@ -1009,7 +1018,7 @@ class SimulationSetup:
         return self.run()
 
     def run(
-        self, stages: Progress | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop
+        self, stages: Progress = SILENCE, loop_over: Callable[[SchedulerState], Loop] = Loop
     ) -> Simulation:
         """Place the pending pods.
 
@@ -1022,9 +1031,8 @@ class SimulationSetup:
         """
         scheduler = self.make()
         loop = loop_over(scheduler.context)
-        if stages is not None:
-            placed, failed = loop.result.placements, loop.result.unschedulable
-            stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
+        placed, failed = loop.result.placements, loop.result.unschedulable
+        stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
         loop.all()
         up = None if self.coming is None else self.coming.grow(scheduler, loop.result, loop.all)
         refuse_failing_plugins(scheduler, loop.result)

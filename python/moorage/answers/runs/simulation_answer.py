@@ -32,6 +32,7 @@ from .simulation import (
     NOT_STARTED,
     PLACED,
     REPLACED,
+    SILENCE,
     SKIPPED_KIND,
     EvictedPod,
     PodOutcome,
@@ -221,7 +222,7 @@ def simulation_answer(
     setup: SimulationSetup,
     further: int,
     is_shown: Callable[[Pod], bool] | None = None,
-    stages: Progress | None = None,
+    stages: Progress = SILENCE,
 ) -> SimulationAnswer:
     """Place the pending pods, and return the answer.
 
@@ -237,8 +238,7 @@ def simulation_answer(
     done = setup.run(stages)
     number = further + len(setup.changes)
     done.rests_on += rests_on(done, removed_pods(done, setup.cluster.pods), number)
-    if stages is not None:
-        stages()
+    stages()
     shown = None if is_shown is None else [each for each in done.outcomes if is_shown(each.pod)]
     facts = told_facts([*told_by_run(done), *setup.loaded.facts])
     warnings = [*done.warnings(), *setup.unended_drains(done.scheduler)]

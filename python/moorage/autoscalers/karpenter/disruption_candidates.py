@@ -112,17 +112,15 @@ def drifted_since(view: ClusterView, pool: NodePool, state: StateNode, now: floa
     is_old = now > state.offered_until
     types, classes = view.situation.types.get(pool.name), view.objects.node_classes()
     parts = pool, types, classes, is_old
-    if not state.kept("drift", parts, lambda: _has_drifted(view, pool, claim, is_old)):
+    if claim.metadata.deletion_timestamp is None and not state.kept(
+        "drift",
+        parts,
+        lambda: is_true(claim, "Launched") and bool(_drift_reason(view, pool, claim, is_old)),
+    ):
         return None
     before = condition(claim, "Drifted")
     begun = before.last_transition_time if before is not None and before.status == "True" else None
     return seconds(begun) if begun else now
-
-
-def _has_drifted(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: bool) -> bool:
-    if claim.metadata.deletion_timestamp is not None:
-        return True
-    return is_true(claim, "Launched") and bool(_drift_reason(view, pool, claim, is_old))
 
 
 def _drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: bool) -> str:

@@ -175,7 +175,7 @@ class Recorder:
         """Number the next pods from a number on, as the recorder does that this one repeats."""
         self.ended = number - len(self.live)
 
-    def note_pod(self, time: float, pod: Pod) -> int:
+    def note_pod(self, time: float, pod: Pod) -> None:
         """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start."""
         self.names.append(pod.key)
         number = self.create(time, pod.key, len(self.names) - 1, -1, self.template(pod))
@@ -183,7 +183,6 @@ class Recorder:
             self.decide(time, number, self.node(pod.spec.node_name), 0)
         else:
             self.pending[pod.key] = time
-        return number
 
     def template(self, pod: Pod) -> int:
         """Return the index of a template, by the identity of its spec."""

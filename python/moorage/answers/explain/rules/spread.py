@@ -18,7 +18,6 @@ from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from moorage.engine.plugins.pod_topology_spread import HARD, MISMATCH, PodTopologySpread
 from moorage.errors import number_of
-from moorage.kube import Pod
 from moorage.kube.model.node import REJECTING_EFFECTS
 from moorage.kube.model.pod import TopologySpreadConstraint
 
@@ -124,6 +123,12 @@ class _Spread:
         least = [other for other, (pods, _) in self._domains.items() if pods == self._fewest]
         fewest_in = None if too_few or not least else (value if value in least else least[0])
         rows = [] if fewest_in in (None, value) else self._rows_in(fewest_in)
+        going = [  # they would count if they were not being deleted
+            pod
+            for row in rows
+            for pod in self._inquiry.pods_on(row)
+            if pod.metadata.deletion_timestamp is not None and pod.namespace == self._inquiry.pod.namespace
+        ]
         values: dict[str, Any] = {
             "topologyKey": self._key,
             "value": value,
@@ -134,7 +139,7 @@ class _Spread:
             "fewestIn": fewest_in,
             "fewestNodes": list(self._node_texts(rows)),
             "otherFewest": 0 if fewest_in is None else len(least) - 1,
-            "terminating": sum(self._is_leaving(pod) for row in rows for pod in self._inquiry.pods_on(row)),
+            "terminating": sum(map(self._counts.matches, going)),
             "domains": len(self._domains),
             "minDomains": self._min_domains,
             "maxSkew": self._max_skew,
@@ -169,12 +174,6 @@ class _Spread:
             yield text + (", counted by nodeTaintsPolicy Ignore" if is_tainted else "")
         if len(rows) > MOST_NODES:
             yield f"and {len(rows) - MOST_NODES} more nodes"
-
-    def _is_leaving(self, pod: Pod) -> bool:
-        """Whether a pod would count if it were not being deleted."""
-        if pod.metadata.deletion_timestamp is None or pod.namespace != self._inquiry.pod.namespace:
-            return False
-        return self._counts.matches(pod)
 
 
 def _fewest_text(values: Mapping[str, Any]) -> str:

@@ -235,7 +235,11 @@ def offerings(
     Each zone of the region has one, also where the class has no subnet: it is not available then.
     """
     is_compatible, own = suits(kind, node_class), market.zones_for(kind, node_class)
-    zone_ids, has_image = node_class.zone_ids, _has_image(kind, node_class)
+    # Of AL2 there is no image for GPUs beside arm64 (pkg/providers/amifamily/al2.go). Karpenter offers such a
+    # type, and asks EC2 for others.
+    is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
+    has_image = not (node_class.family_name == "AL2" and is_arm and kind.gpu_info.gpus)
+    zone_ids = node_class.zone_ids
     absent = reservation_labels(())
     for zone in market.zones:
         more = [*absent, *([requirement(ZONE_ID, (zone_ids[zone],))] if zone_ids.get(zone) else ())]
@@ -270,13 +274,6 @@ def offerings(
             is_paid=market.own_prices.of(kind.instance_type, zone, RESERVED) is None,
             may_come=is_compatible and zone in own and has_image,
         )
-
-
-def _has_image(kind: Ec2Type, node_class: NodeClass) -> bool:
-    """Whether there is an image of the family of a node class: of AL2 there is none for GPUs beside arm64
-    (pkg/providers/amifamily/al2.go). Karpenter offers such a type, and asks EC2 for others."""
-    is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
-    return not (node_class.family_name == "AL2" and is_arm and kind.gpu_info.gpus)
 
 
 def suits(kind: Ec2Type, node_class: NodeClass) -> bool:

@@ -77,7 +77,10 @@ def aws_types(
     of_aws = [each for each in node_classes if isinstance(each, EC2NodeClass | AutoModeClass)]
     given = {(each.api_version.partition("/")[0], each.name): NodeClass.of(each) for each in of_aws}
     there = _zones_of(nodes) | volume_zones
-    region = _region(sources, pools, given.values(), there)
+    subnets = {zone for each in given.values() for zone in each.zone_ids}
+    own = subnets or there | asked_zones(pools)
+    own = own if sources.region else own | sources.answers.places
+    region = region_among(AWS, sources.region, own, pools[0].name)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
     if others:
         raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
@@ -161,17 +164,6 @@ def asked_zones(pools: Iterable[NodePool]) -> set[str]:
     """Return the zones that pools require by name."""
     required = [pool.spec.template.spec.requirements or () for pool in pools]
     return CORE.values_of(ZONE, chain.from_iterable(required))
-
-
-def _region(
-    sources: TypeSources, pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]
-) -> str:
-    """The region of a cluster: of the option, else of the subnets of its node classes, else of the zones of
-    its nodes, volumes and pools, and of files."""
-    subnets = {zone for each in classes for zone in each.zone_ids}
-    own = subnets or there | asked_zones(pools)
-    own = own if sources.region else own | sources.answers.places
-    return region_among(AWS, sources.region, own, pools[0].name)
 
 
 def _zones(

@@ -172,7 +172,7 @@ class KarpenterNodes(PoolScaler):
         question = super().question(pods)
         before, pods = self._running, cast("list[Pod]", question.stored[Pod])
         self._running = {id(pod): before.get(id(pod)) or (pod, _running(pod)) for pod in pods}
-        running = [as_it_runs for _, as_it_runs in self._running.values()]
+        running: list[Object] = [as_it_runs for _, as_it_runs in self._running.values()]
         return with_values(question, stored=question.stored | {Pod: running})
 
     # ---- from a claim to a node ----------------------------------------------------------------------------

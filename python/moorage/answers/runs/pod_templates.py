@@ -325,11 +325,11 @@ def _pod_of(obj: Object, client: ObjectClient) -> Pod:
     pod = pods[0]
     if isinstance(obj, StatefulSet):  # each replica has its own claims
         claims = {claim.metadata.name: claim for claim in obj.spec.volume_claim_templates}
-        made = {
+        ephemeral = {
             name: Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=claim))
             for name, claim in claims.items()
         }
-        volumes = [made.get(volume.name, volume) for volume in pod.spec.volumes]
+        volumes = [ephemeral.get(volume.name, volume) for volume in pod.spec.volumes]
         pod = replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
     return pod
 

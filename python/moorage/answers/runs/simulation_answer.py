@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -188,8 +188,24 @@ class SimulationAnswer:
         yield from _summary_tables(self.simulation.summary)
 
     def pod_table(self, is_exact: bool = True, bound: Sequence[PodOutcome] = ()) -> PrintedTable:
-        """Return a row for each pod, and for bound ones; in millicores and bytes, or as people read them."""
-        return _pod_table(self.simulation, [*(self.outcomes or ()), *bound], is_exact)
+        """Return a row for each pod, and for bound ones, with zone, effective requests (init containers and
+        overhead included) and priority; in millicores and bytes, or as people read them."""
+        scheduler = self.simulation.scheduler
+        zones = {node.name: zone_of(node) for node in scheduler.client.list(Node)[0]}
+        cells, gates = [], scheduler.cache.state.classes.gates
+        for outcome in (*(self.outcomes or ()), *bound):
+            row, requests = _pod_row(outcome), held_by(outcome.pod, gates)
+            cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
+            amounts = {"cpu": cpu.milli_value(), "memory": memory.value()}
+            quantities = [str(n) if is_exact else readable(name, n) for name, n in amounts.items()]
+            place = row.status, row.node, zones.get(row.node, ""), *quantities
+            priority = str(outcome.pod.spec.priority or 0)
+            cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))
+        amounts_of = [
+            f"{name} {unit(name)}".upper() if is_exact else name.upper() for name in ("cpu", "memory")
+        ]
+        place_of = ("STATUS", "NODE", "ZONE", *amounts_of, "PRIORITY")
+        return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
 
     def _placed(self, workload: Workload, members: Sequence[PodOutcome]) -> PlacedWorkload:
         running = self.simulation.running[workload]
@@ -270,23 +286,6 @@ def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> 
     if old := sum(outcome.status == NOT_ROLLED_OUT for outcome in shown):
         text += f"; {old} {'keeps' if old == 1 else 'keep'} an old template"
     return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
-
-
-def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact: bool) -> PrintedTable:
-    """Rows with zone, effective requests (init containers and overhead included) and priority."""
-    zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
-    cells, gates = [], simulation.scheduler.cache.state.classes.gates
-    for outcome in outcomes:
-        row, requests = _pod_row(outcome), held_by(outcome.pod, gates)
-        cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
-        amounts = {"cpu": cpu.milli_value(), "memory": memory.value()}
-        quantities = [str(n) if is_exact else readable(name, n) for name, n in amounts.items()]
-        place = row.status, row.node, zones.get(row.node, ""), *quantities
-        priority = str(outcome.pod.spec.priority or 0)
-        cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))
-    amounts_of = [f"{name} {unit(name)}".upper() if is_exact else name.upper() for name in ("cpu", "memory")]
-    place_of = ("STATUS", "NODE", "ZONE", *amounts_of, "PRIORITY")
-    return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
 
 
 def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> Iterator[PrintedTable]:

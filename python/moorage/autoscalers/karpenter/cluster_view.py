@@ -517,13 +517,18 @@ class ClusterView:
         topology.hosts.append(there)
         if self.situation.only_new:
             nodes = HostTable()
+        leave = [nodes.hosts[row].state for row in gone]
+        reservations = self.reserved, removal.strict, removal.freed
         solver = Solver(
             nodes,
             [self._rows[name] for name in removal.fresh],
             templates,
-            self._limits_without([nodes.hosts[row].state for row in gone]),
+            {
+                name: limits.without([s.capacity_amounts for s in leave if s.labels.get(POOL) == name])
+                for name, limits in self._limits.items()
+            },
             topology,
-            self._reservations(removal),
+            Reservations(*reservations) if self.options.reserved_capacity else None,
             self._tolerating,
             self.options.best_effort,
             self.options.ignore_dra_requests,
@@ -553,17 +558,6 @@ class ClusterView:
         """Whether some pool has a taint of effect PreferNoSchedule."""
         taints = [taint for pool in self.pools for taint in pool.spec.template.spec.taints]
         return any(taint.effect == "PreferNoSchedule" for taint in taints)
-
-    def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, PoolLimits]:
-        return {
-            name: limits.without([state.capacity_amounts for state in gone if state.labels.get(POOL) == name])
-            for name, limits in self._limits.items()
-        }
-
-    def _reservations(self, removal: Removal) -> Reservations | None:
-        if not self.options.reserved_capacity:
-            return None
-        return Reservations(self.reserved, removal.strict, removal.freed)
 
     @cached_property
     def reserved(self) -> dict[str, int]:

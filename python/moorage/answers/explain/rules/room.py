@@ -143,7 +143,13 @@ class Amounts:
         values |= quantities(self.resource, sidecars=sidecars) if sidecars else {}
         compared_amount, own = compared(self.resource, amount, containers - sidecars)
         parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
-        parts += [f"with {readable(self.resource, sidecars)} of {self._sidecars(pod)}"] if sidecars else []
+        names = [
+            init.name
+            for init in pod.spec.init_containers
+            if init.restart_policy == "Always" and init.resources.requests.get(self.resource)
+        ]
+        of = f"sidecar{'s' if len(names) > 1 else ''} {', '.join(names)}"
+        parts += [f"with {readable(self.resource, sidecars)} of {of}"] if sidecars else []
         text = f"it asks for {compared_amount} {self.resource}"
         text += f", {', '.join(parts)}; its containers for {own}" if parts else ""
         ranges = (each.key for each in limit_ranges if self.resource in container_defaults(each)[1])
@@ -151,15 +157,6 @@ class Amounts:
         text += f"; {f'LimitRange {named}' if named else 'a LimitRange'} has set it in " * bool(by_default)
         text += ", ".join(by_default)
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
-
-    def _sidecars(self, pod: Pod) -> str:
-        """Return the sidecars that ask for the resource."""
-        names = [
-            init.name
-            for init in pod.spec.init_containers
-            if init.restart_policy == "Always" and init.resources.requests.get(self.resource)
-        ]
-        return f"sidecar{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
     def _largest(self, pod: Pod) -> str:
         """Return the name of the init container that sets the request of a pod."""

@@ -63,41 +63,23 @@ class _Drain:
     ) -> None:
         self._scheduler, self._again, self._nodes, self._force = scheduler, again, nodes, force
         self.kinds = set[Kind]()
-        self._after_run: list[Lack] | None = None
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[list[Lack]]:
-        """Return the pods that stay after changes; those that come with an option of a change have pending
-        pods placed first, as that option does."""
+        """Return the pods that stay after changes."""
         with self._scheduler.transaction():
             write(self._scheduler.client, edits)
             self._scheduler.sync()
-            if _places_pods(edits):
-                self._scheduler.run()
-            yield self._kept(any(edit.about is None for edit in edits))
-
-    def _kept(self, force: bool = False) -> list[Lack]:
-        return lacks_of(self._scheduler, self._again(self._scheduler, self._nodes, self._force or force))
-
-    def alone(self, before: Sequence[Lack], change: HelpfulChange) -> Sequence[Lack]:
-        """Return which pods stay without a change, where pending pods are placed as with it."""
-        if not (_places_pods(change.edits) and self._scheduler.pods.pending):
-            return before
-        if self._after_run is None:
-            with self._scheduler.transaction():
-                self._scheduler.run()
-                self._after_run = self._kept()
-        return self._after_run
+            force = self._force or any(edit.about is None for edit in edits)
+            yield lacks_of(self._scheduler, self._again(self._scheduler, self._nodes, force))
 
 
-def _let_go(before: Sequence[Lack], alone: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
+def _let_go(before: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
     """Return which pods can leave after a change, so that no other one of their workload stays instead; none
-    where others lose their place, nor any that pending pods let go alone, unless all can leave."""
+    where others lose their place."""
     if any(goes and lack.problem == EVICTED for lack, goes in zip(after, _new(after, before), strict=True)):
         return {}
-    alone = alone if after or not alone else before
-    by_both = zip(before, _new(before, after), _new(before, alone), strict=True)
-    pods = [lack.pod.key for lack, goes, goes_alone in by_both if goes and not goes_alone]
+    pods = [lack.pod.key for lack, goes in zip(before, _new(before, after), strict=True) if goes]
     return {"placed": len(pods), "values": {"pods": pods, "empties": not after}} if pods else {}
 
 
@@ -117,10 +99,6 @@ def lacks_of(scheduler: PodScheduler, blockers: Iterable[Blocker]) -> list[Lack]
         stand_in = Pod(metadata=ObjectMeta(name=name, namespace=namespace))
         lacks.append(Lack(pod or stand_in, problem))
     return lacks
-
-
-def _places_pods(edits: Sequence[ObjectEdit]) -> bool:
-    return any(edit.about in (Node, *SCALED) for edit in edits)
 
 
 def with_changes(
@@ -154,7 +132,7 @@ def with_changes(
         nodes = frozenset(own if alone else blocked)
         before = lacks_of(scheduler, (blocker for blocker in blockers if blocker.node in nodes))
         drain = drains.setdefault(nodes, _Drain(changed, again, nodes, force))
-        helpful += tried(drain, change, partial(_let_go, before, drain.alone(before, change)))
+        helpful += tried(drain, change, partial(_let_go, before))
     number = len({blocker.pod for blocker in blockers})
     helpful.sort(key=partial(cost, waiting=number))
     texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])

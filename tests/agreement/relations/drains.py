@@ -33,8 +33,7 @@ def _planned_as_checked(asking: Asking, name: str, *change: str) -> None:
     is_settled = asking.ask("check", *change, "--no-autoscale").get("passed")
     if change and not is_settled:
         return  # what is new since the file is not what is new since the drain
-    state = (*change, *(() if is_settled else ("--after-run",)))  # a check places the pods that wait, too
-    plan = asking.ask(f"plan drain {name}", *state)
+    plan = asking.ask(f"plan drain {name}", *change)
     new_only = () if is_settled else ("--new-only",)
     gate = asking.ask("check", *change, "--drain", name, "--no-autoscale", *new_only)
     told = (plan, plan.value or plan.err), (gate, verdict(gate))
@@ -48,7 +47,7 @@ def _planned_as_checked(asking: Asking, name: str, *change: str) -> None:
         _moves(asking, plan, gate)
     elif status == "impossible":
         asking.expect(not passed, "impossible, and the check passes", *told)
-    explained = asking.ask(f"explain node/{name}", *state)
+    explained = asking.ask(f"explain node/{name}", *change)
     if explained.get("kind") == "NodeReport":
         asking.same("explain node", plan, explained, _plan)
 

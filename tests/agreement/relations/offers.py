@@ -142,13 +142,12 @@ def _verbs(asking: Asking, pod: str) -> list[tuple[str, Carried]]:
 @relation(lambda cluster: cluster.nodes and not cluster.grows)
 def offered_by_plan_drain(asking: Asking) -> None:
     """With each change that `plan drain` offers the drain is found, and a check leaves no pod on the node."""
-    state = () if asking.cluster.is_settled else ("--after-run",)  # as with an option of a change
     for node in asking.some("node", asking.cluster.nodes, 4, key_of):
         name = name_of(node)
-        plan = asking.ask(f"plan drain {name}", *state)
+        plan = asking.ask(f"plan drain {name}")
         for text in plan.get("changes", ())[:4]:
             for made in carried_for_a_drain(asking, text):
-                again = asking.ask(f"plan drain {name}", *made.options, *state, of=made.of)
+                again = asking.ask(f"plan drain {name}", *made.options, of=made.of)
                 about = f"{text.split(' ')[0]} {'in the dump' if made.of else made.options[0]}"
                 told = (plan, text), (again, (again.get("status"), again.get("proof")))
                 asking.expect(again.get("status") == "found", about, *told)

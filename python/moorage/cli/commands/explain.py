@@ -351,7 +351,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     from .printing import write_answer
 
     scheduler = setup.make()
-    is_run = place_first(setup, scheduler, options["after_run"])
+    place_first(setup, scheduler, options["after_run"])
     coming = setup.coming
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
     with located(source="TARGET"):
@@ -359,7 +359,7 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     if verdict is None:
         if options["at"] is not None:
             raise click.UsageError(f"--at is for nodes of autoscalers, and none has {name}")
-        return _show_node(setup, scheduler, name, output, is_run)
+        return _show_node(setup, scheduler, name, output, options["after_run"])
     lines, warnings = [*verdict.lines()], [*setup.warnings, *verdict.notes]
     makers = () if coming is None else (each for each in coming.makers if each.startswith(verdict.autoscaler))
     warnings += [] if coming is None else map(as_sentence, coming.notes)
@@ -392,10 +392,8 @@ def _explain_node(setup: SimulationSetup, name: str, output: str, options: dict[
     return 0 if verdict.decision else 1
 
 
-def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str, is_run: bool) -> int:
+def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str, after_run: bool) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
-    from functools import partial
-
     from moorage.answers.findings.finding import told_facts
     from moorage.answers.homeless_pods import waiting_note
     from moorage.answers.node_emptying import Beginning, drain_plan
@@ -405,9 +403,11 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     from .nodes_output import write_node
 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
-    begun = Beginning(setup.make, partial(place_first, setup, after_run=is_run))
-    plan = drain_plan(scheduler, [name], False, lambda ended, of: None, begun)
-    warnings = [*setup.warnings, *waiting_note(scheduler, is_run, drains=True)]
+    begun = Beginning(setup.make, setup.place if after_run else lambda _: None)
+    drained = setup.make()
+    begun.lead(drained)
+    plan = drain_plan(drained, [name], False, lambda ended, of: None, begun)
+    warnings = [*setup.warnings, *waiting_note(drained, after_run, drains=True)]
     print_notes(warnings, setup.cluster, facts=facts)
     about = about_input(setup.cluster, [*facts, *warnings])
     events = NodeEvent.of_node(setup.cluster.events, name)

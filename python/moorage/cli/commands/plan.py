@@ -445,7 +445,10 @@ def _answer(
 
         def lead(scheduler: Scheduler) -> list[str]:
             is_run = options["after_run"]
-            if is_run or options.get("templates") != ():  # else the question is about pending pods
+            if drained is not None:  # it begins with the change, as a drain in check does
+                if is_run:
+                    setup.place(scheduler)
+            elif is_run or options.get("templates") != ():  # else the question is about pending pods
                 is_run = place_first(setup, scheduler, is_run)
             waiting = [] if drained is None else [*waiting_note(scheduler, is_run, drains=True)]
             return waiting if coming is None else [*waiting, *_ahead(scheduler, coming, drained or ())]

@@ -128,7 +128,7 @@ after_run_option = click.option(
     "--after-run",
     is_flag=True,
     help="Place the pending pods first, those of a second -f, too. With an option of a change they always "
-    "are, because the pods that it makes need room too.",
+    "are, because the pods that it makes need room too; a drain begins with the change.",
 )
 
 

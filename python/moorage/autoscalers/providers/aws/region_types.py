@@ -113,6 +113,8 @@ def aws_types(
         for disk, names in estimates.items()
     ]
     notes += [f"zones of {kind} {examples(names, 3)}, {text}" for (kind, text), names in of_zones.items()]
+    if any(each.family.build for each in classes.values()):
+        notes.append("list prices are those of Linux, as Karpenter has them: Windows costs its licence more")
     every = {each for each in there if region_of(each) == region}
     every |= {zone for each in classes.values() for zone in each.zone_ids} | sources.answers.places - {region}
     by_pool = dict[str, Sequence[InstanceType]]()

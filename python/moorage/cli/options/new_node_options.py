@@ -149,6 +149,7 @@ def coming_nodes(
     if not makers and any(obj.kind in POOLS for obj in cluster.refused_objects):
         return None
     why = no if makers else "an input without a NodePool or node group"
+    why += "".join(f". {text}" for text in nodes.without_size(cluster))
     nodes.types()  # an error of their file comes first
     given = [name for name in nodes.given if not (asks_prices and name == "instance_types")]
     for name in [*given, *["autoscale"] * is_asked_to_grow()]:

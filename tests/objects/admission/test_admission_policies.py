@@ -89,6 +89,12 @@ def test_a_namespace_that_objects_imply_is_not_asked_about() -> None:
     assert len(mo.admit(policies, team, pod).refused) == 2
 
 
+def test_a_policy_that_could_not_be_judged_is_a_note() -> None:
+    answer = mo.admit(_policies("authorizer.path('/x').check('get').allowed()", OF_PODS), POD)
+    assert str(answer).endswith("note: " + answer.notes[0])
+    assert "is not asked, because the input does not tell the rights of users" in answer.notes[0]
+
+
 def test_expressions_that_cost_too_much_are_errors() -> None:
     costly = " && ".join([CHECK] * 3)
     (text,) = _denied(_policies(costly, OF_PODS), POD)

@@ -55,12 +55,15 @@ class Admitted(NamedTuple):
     not_asked : list of NotAsked
         Webhooks that fail closed, and policies of Kyverno and Gatekeeper, that decide about these objects:
         only the command of each has their answer.
+    notes : list of str
+        What else the answer rests on: policies that could not be judged, and why.
     """
 
     objects: list[dict[str, Any]]
     refused: list[RefusedObject]
     warnings: list[ObjectWarning]
     not_asked: list[NotAsked]
+    notes: list[str]
 
     def __bool__(self) -> bool:
         return not self.refused
@@ -69,11 +72,13 @@ class Admitted(NamedTuple):
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """Yield the refusals, the warnings and who was not asked, a line each; first what is accepted."""
+        """Yield the refusals, the warnings, who was not asked and the notes, a line each; first what is
+        accepted."""
         yield f"{len(self.objects)} accepted, {len(self.refused)} refused"
         yield from (f"refused: {refusal.text}" for refusal in self.refused)
         yield from (f"warning: {warning.obj}: {warning.message}" for warning in self.warnings)
         yield from (f"not asked: {each.text}" for each in self.not_asked)
+        yield from (f"note: {text}" for text in self.notes)
 
 
 def admit(
@@ -133,7 +138,8 @@ def admit(
     refused = after.refused_of_change
     completing = StoredObjects([*after.others, *after.nodes], gates)
     security = SecuredNamespaces([*after.namespaces, *after.others], lambda: gates.release.version)
-    answer = Admitted([], refused, [], [])
+    notes = [text for text in after.warnings if text not in before.warnings]
+    answer = Admitted([], refused, [], [], notes)
     for request in after.accepted:
         sent, texts = request.value(), [*request_warnings(request, gates)]
         obj = stored.get(request.key)

@@ -3,13 +3,12 @@ pod fits there too (framework/runtime/batch.go rescoreHintedNode)."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.decide.test_scored_nodes import sift_down
 from tests.doors.engine import schedule_one
 from tests.make import ZONE, container, node, pod
 from tests.scheduler.cycle.test_opportunistic_batching import (
@@ -104,77 +103,7 @@ def test_a_rollback_takes_scores_back() -> None:
     assert by_name(outcomes(one, *pods[3:])) == expected[3:]
 
 
-# ---- what is chosen, against a twin
-
-Raw = dict[str, int]
-Entry = tuple[str, Raw]  # a node with its raw scores
-
-
-def normalized(plugin: str, raw: list[int]) -> list[int]:
-    least, most = min(raw), max(raw)
-    if plugin == "TaintToleration":
-        return [100 - 100 * one // most if most else 100 for one in raw]
-    if plugin == "NodeAffinity":
-        return [100 * one // most if most else one for one in raw]
-    if plugin == "InterPodAffinity":
-        return [int(100.0 * ((one - least) / (most - least))) if most > least else 0 for one in raw]
-    return raw
-
-
-class Twin:
-    """The cycles of v1.37 by their rules, with the raw scores that `Scheduler.examine` tells. There are so
-    few nodes that a search finds all of them."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.heap: list[tuple[int, Entry]] = []
-        self.last = self.key = ""
-
-    def arrange(self, entries: list[Entry], plugins: list[str]) -> None:
-        totals = [0] * len(entries)
-        for plugin in plugins:
-            scores = normalized(plugin, [raw.get(plugin, 0) for _, raw in entries])
-            weight = self.scheduler.profile.weights[plugin]
-            totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-        self.heap = list(zip(totals, entries, strict=True))
-        for at in range(len(entries) // 2 - 1, -1, -1):
-            sift_down(cast(Any, self.heap), at, len(entries))
-
-    def pop(self) -> str:
-        self.heap[0], self.heap[-1] = self.heap[-1], self.heap[0]
-        sift_down(cast(Any, self.heap), 0, len(self.heap) - 1)
-        return self.heap.pop()[1][0]
-
-    def hint(self, nodes: list[str], fitting: dict[str, Raw], plugins: list[str], key: str) -> str:
-        if key != self.key or not self.heap or self.last not in nodes:
-            return ""
-        if self.last in fitting:
-            entries = [entry for _, entry in self.heap] + [(self.last, fitting[self.last])]
-            if not all(name in nodes for name, _ in entries):
-                return ""
-            self.arrange(entries, plugins)
-        return self.pop()
-
-    def cycle(self, pod: Pod, key: str) -> tuple[str | None, bool]:
-        """The node for a pod, and whether it is a hint. Pods with equal keys are signed alike."""
-        seen = self.scheduler.examine(pod)
-        plugins = list(seen.raw)
-        fitting = {
-            name: {plugin: int(raw[at]) for plugin, raw in seen.raw.items()}
-            for at, name in enumerate(seen.feasible)
-        }
-        hint = self.hint(list(seen.order), fitting, plugins, key)
-        if hint not in fitting:
-            kept = self.heap
-            self.arrange(list(fitting.items()), plugins)
-            chosen = self.pop() if fitting else ""
-            if chosen != hint or not chosen:
-                self.key, self.last = key if fitting else "", chosen
-                return chosen or None, False
-            self.heap = kept
-        self.key, self.last = key, hint
-        return hint, True
-
+# ---- what is chosen
 
 TEMPLATES: list[dict[str, Any]] = [
     {"labels": {"app": "a"}, "requests": {"cpu": 1}},
@@ -193,41 +122,6 @@ def nodes_of(draw: st.DrawFn, name: str) -> Node:
     taints = TAINTS[draw(st.sampled_from([0, 0, 0, 1, 2, 3]))]
     zone, images, cpu = draw(st.sampled_from("mn")), draw(st.sampled_from(IMAGES)), draw(st.integers(1, 4))
     return node(name, zone=zone, labels=labels, taints=taints, images=images, cpu=cpu)
-
-
-def happen(draw: Any, one: Scheduler, names: list[str], at: int) -> None:
-    """Something changes, or nothing."""
-    what = draw(st.sampled_from(["nothing"] * 4 + ["node", "pod", "lost", "gone", "new"]))
-    if what == "node" and names:
-        one.client.update(draw(nodes_of(draw(st.sampled_from(names)))))
-    elif what == "pod" and names:
-        near = preferring_pods(draw(st.sampled_from("ab")), draw(st.sampled_from([1, 40])))
-        one.client.create(pod(f"near{at}", on=draw(st.sampled_from(names)), affinity=near))
-    elif what == "lost" and (
-        near := [one.name for one in one.client.list("Pod")[0] if one.name[:4] == "near"]
-    ):
-        one.client.delete("Pod", draw(st.sampled_from(sorted(near))), "default")
-    elif what == "gone" and len(names) > 1:
-        name = names.pop(draw(st.integers(0, len(names) - 1)))
-        one.client.delete("Node", name)
-    elif what == "new":
-        names.append(f"new{at}")
-        one.client.create(draw(nodes_of(names[-1])))
-    one.sync()
-
-
-@given(st.data())
-def test_each_cycle_chooses_by_the_rules(data: st.DataObject) -> None:
-    names = [f"n{at}" for at in range(data.draw(st.integers(1, 9)))]
-    cluster = Cluster(nodes=[data.draw(nodes_of(name)) for name in names])
-    one = Scheduler(cluster, profile=unspread(), controllers=False, **NEW)
-    twin = Twin(one)
-    for at in range(data.draw(st.integers(2, 16))):
-        kind = data.draw(st.sampled_from([0, 0, 0, 1, 2, 2, 3]))
-        happen(data.draw, one, names, at)
-        pod_ = pod(f"p{at}", **TEMPLATES[kind])
-        expected = twin.cycle(pod_, str(kind))
-        assert outcomes(one, pod_) == [expected]
 
 
 @given(st.data(), st.sampled_from(["first", "go-heap"]))

@@ -51,18 +51,21 @@ BlockedAgain = Callable[[ChangingScheduler, Collection[str], bool], Sequence[Blo
 """Returns what keeps pods on nodes of these names; with True also pods without a controller may move."""
 MOST_TRIED = 30
 """The most changes that are tried for one plan."""
+MOST_TOLD = 3
+"""Of how many pods that stay after each change it is said why."""
 SCALED = (Deployment, StatefulSet, ReplicaSet)
 FORCE = "--force, which moves pods without a controller, too"
 
 
 class _Drain:
-    """A drain in the cluster with changes."""
+    """A drain in the cluster with changes, and why pods stayed when it was last tried."""
 
     def __init__(
         self, scheduler: ChangingScheduler, again: BlockedAgain, nodes: Collection[str], force: bool
     ) -> None:
         self._scheduler, self._again, self._nodes, self._force = scheduler, again, nodes, force
         self.kinds = set[Kind]()
+        self.reasons = dict[str, str]()
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[list[Lack]]:
@@ -71,7 +74,9 @@ class _Drain:
             write(self._scheduler.client, edits)
             self._scheduler.sync()
             force = self._force or any(edit.about is None for edit in edits)
-            yield lacks_of(self._scheduler, self._again(self._scheduler, self._nodes, force))
+            blockers = self._again(self._scheduler, self._nodes, force)
+            self.reasons = {blocker.pod: blocker.reason for blocker in blockers}
+            yield lacks_of(self._scheduler, blockers)
 
 
 def _let_go(before: Sequence[Lack], after: Sequence[Lack]) -> Mapping[str, Any]:
@@ -108,8 +113,9 @@ def with_changes(
     again: BlockedAgain,
     force: bool,
     alone: bool,
-) -> tuple[tuple[Blocker, ...], tuple[HelpfulChange, ...]]:
-    """Return blockers with the changes that let each pod go, and the changes that let all of them go.
+) -> tuple[tuple[Blocker, ...], tuple[HelpfulChange, ...], tuple[str, ...]]:
+    """Return blockers with the changes that let each pod go, the changes that let all of them go, and why
+    pods stay that none lets go.
 
     Parameters
     ----------
@@ -128,18 +134,22 @@ def with_changes(
     helpful = list[HelpfulChange]()
     blocked, drains = {blocker.node for blocker in blockers}, dict[frozenset[str], _Drain]()
     changed = make() if proposals else scheduler
+    reasons, stays = {blocker.pod: blocker.reason for blocker in blockers}, dict[str, str]()
     for change, own in islice(proposals.values(), MOST_TRIED):
         nodes = frozenset(own if alone else blocked)
         before = lacks_of(scheduler, (blocker for blocker in blockers if blocker.node in nodes))
         drain = drains.setdefault(nodes, _Drain(changed, again, nodes, force))
         helpful += tried(drain, change, partial(_let_go, before))
+        if not any(edit.about in (Node, *SCALED) for edit in change.edits):
+            for pod, reason in drain.reasons.items():
+                if reasons.get(pod, reason) != reason:
+                    stays.setdefault(pod, f"{pod} stays even with this change: {change.text}; then: {reason}")
     number = len({blocker.pod for blocker in blockers})
     helpful.sort(key=partial(cost, waiting=number))
     texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])
     named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
-    return named, tuple(
-        [change for change in helpful if change.placed == number and change.values["empties"]]
-    )
+    every = [change for change in helpful if change.placed == number and change.values["empties"]]
+    return named, tuple(every), tuple([text for pod, text in stays.items() if pod not in texts][:MOST_TOLD])
 
 
 class _Proposer:

@@ -129,7 +129,7 @@ class EmptyingPlan(Tabular):
     unpriced : int
         How many have no known price, where some have one.
     notes : tuple of str
-        Where prices are from.
+        Where prices are from, and why pods stay that no change lets go.
     """
 
     status: str
@@ -298,8 +298,8 @@ def drain_plan(
         return planned(changed, names if alone else selected, force).blockers
 
     make = (lambda: scheduler) if begun is None else begun.make
-    blockers, changes = with_changes(scheduler, make, plan.blockers, again, force, alone)
-    return replace(plan, blockers=blockers, changes=changes)
+    blockers, changes, notes = with_changes(scheduler, make, plan.blockers, again, force, alone)
+    return replace(plan, blockers=blockers, changes=changes, notes=notes)
 
 
 def _drain(

@@ -221,7 +221,7 @@ def blocked_nodes(plan: EmptyingPlan) -> Iterator[PrintedTable]:
     by_reason = grouped(((blocker.node, blocker.reason), blocker.pod) for blocker in plan.blockers)
     helped = {change.text: list[str]() for change in plan.changes}
     helped |= grouped((text, blocker.pod) for blocker in plan.blockers for text in blocker.changes)
-    is_said = len(plan.blockers) == 1 and not plan.proof
+    is_said = [blocker.text for blocker in plan.blockers] == [plan.obstacle()]
     rows = [(node, reason, first_of(pods, 3)) for (node, reason), pods in by_reason.items() if not is_said]
     yield PrintedTable(("NODE THAT STAYS", "REASON", "BLOCKED BY"), rows)
     changes = [(text, first_of(pods, 3)) for text, pods in helped.items()]

@@ -79,8 +79,8 @@ PriorityClasses = Mapping[str, PriorityClass]
 
 
 def priority_classes(objects: Iterable[Object]) -> Mapping[str, PriorityClass]:
-    """Return priority classes by name, including the two built-in ones."""
-    listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
+    """Return priority classes by name with their defaults, including the two built-in ones."""
+    listed = {obj.name: with_kind_defaults(obj) for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed if listed else BUILT_IN_CLASSES
 
 

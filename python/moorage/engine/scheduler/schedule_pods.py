@@ -272,9 +272,14 @@ def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: 
     state = context.cache.state
     tries = context.engine_of(template).placer.tries(n)
     _check_names(context, template, tries, first)
-    with context.cache.lock:
+    begun: list[PodBatch] = []  # its pods are those of this call alone
+    with (
+        context.taken_back_on_error(batch.pod(at) for batch in begun for at in range(len(batch))),
+        context.cache.lock,
+    ):
         batch = PodBatch.of_template(state, template, tries, first, context.routes)
         state.check_template(template, first, n)
+        begun.append(batch)
         # Single pods of a group do not wait for one another here.
         replicas = GivenPods(context, batch, ScheduleResult(state, tries, batch), True, WHOLE_CYCLE)
         if not (tries and batch.route(0) & WHOLE_CYCLE):  # whose bindings may wait for the lock

@@ -105,15 +105,18 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
 
 
 def check_fields(of: object, least: float | None = None) -> None:
-    """Check the fields of a dataclass by their annotations, as `argument` does.
+    """Check the fields of a dataclass that are no defaults by their annotations, as `argument` does.
 
     Parameters
     ----------
     least : float, optional
         ValueError if one of the numbers is smaller.
     """
-    for name, annotation in type(of).__annotations__.items():
-        value = argument(name, getattr(of, name), annotation)
+    kind = type(of)
+    for name, annotation in kind.__annotations__.items():
+        if (value := getattr(of, name)) is getattr(kind, name, check_fields):
+            continue
+        value = argument(name, value, annotation)
         if least is not None and isinstance(value, int | float) and value < least:
             raise ValueError(f"{name} must be at least {least}, not {value}")
 

@@ -12,8 +12,6 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 import moorage as mo
 from moorage import Change, Scheduler
 from moorage.cli import main
@@ -266,7 +264,7 @@ def _times(pod: Pod) -> mo.PodTimes:
     """How long a pod took on the cluster, where its annotations say so."""
     fields = {"start": "fake/start", "ready": "fake/readies", "stop": "fake/stop"}
     told = {field: pod.metadata.annotations.get(name) for field, name in fields.items()}
-    return replace(mo.PodTimes(), **{field: int(text) for field, text in told.items() if text is not None})
+    return mo.PodTimes(**{field: int(text) for field, text in told.items() if text is not None})
 
 
 def _written(path: Path, value: Json) -> str:

@@ -127,8 +127,8 @@ pod_times_option = change_option(
 after_run_option = click.option(
     "--after-run",
     is_flag=True,
-    help="Place the pending pods first, those of a second -f, too. With an option of a change they always "
-    "are, because the pods that it makes need room too; a drain begins with the change.",
+    help="Place the pending pods first, those of a second -f, too. An option of a change always does so, "
+    "because its pods need room too; a drain begins with the change.",
 )
 
 

@@ -261,8 +261,9 @@ class ShownTypes(NamedTuple):
 
 
 Ranking = tuple[Any, ...]
-Rank = Callable[[InstanceType, Offering], Ranking]
-"""The rule by which a provider chooses: it launches what ranks lowest."""
+Rank = Callable[[InstanceType, Offering, Offering], Ranking]
+"""The rule by which a provider chooses among offerings, given with their type and its cheapest offering: it
+launches what ranks lowest."""
 
 
 class Offers:
@@ -328,8 +329,8 @@ class Offers:
         """By type, what could be launched, with its rank by the rule of the provider; the lowest first."""
         if self._ranked is None:
             self._ranked = [
-                sorted([(rank(kind, each), kind, each) for each in of], key=itemgetter(0))
-                for kind, of in zip(self.types, self.launchable, strict=True)
+                sorted([(rank(kind, each, best), kind, each) for each in of if best], key=itemgetter(0))
+                for kind, of, best in zip(self.types, self.launchable, self.best, strict=True)
             ]
         return self._ranked
 
@@ -417,7 +418,7 @@ def by_price(kind: InstanceType, price: float) -> Ranking:
 
 def cheapest(finished: FinishedClaim) -> Launched | None:
     """Return the cheapest offering: a provider whose rules are not known is taken to launch it."""
-    return finished.first(lambda kind, offering: by_price(kind, offering.price), "the provider chooses among")
+    return finished.first(lambda kind, each, _: by_price(kind, each.price), "the provider chooses among")
 
 
 class Finisher:

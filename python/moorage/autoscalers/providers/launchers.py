@@ -27,7 +27,7 @@ def launched_by_azure(finished: FinishedClaim) -> Launched | None:
     Rules: karpenter-provider-azure 352646f5, pkg/providers/allocationstrategy.
     """
 
-    def rank(kind: InstanceType, each: Offering) -> Ranking:
+    def rank(kind: InstanceType, each: Offering, _: Offering) -> Ranking:
         price, size = by_price(kind, each.price)
         return price, each.capacity_type != "spot", each.zone == azure.REGIONAL_ZONE, size, kind.name
 
@@ -40,15 +40,11 @@ def launched_by_gcp(finished: FinishedClaim) -> Launched | None:
 
     Rules: karpenter-provider-gcp 417f047b, pkg/providers/instance.
     """
-    offers = finished.offers
-    prices = {
-        kind: best.price for kind, best in zip(offers.types, offers.best, strict=True) if best is not None
-    }
 
-    def rank(kind: InstanceType, each: Offering) -> Ranking:
+    def rank(kind: InstanceType, each: Offering, best: Offering) -> Ranking:
         is_spot = each.capacity_type == "spot"
         of_zone = (each.price, each.zone) if is_spot else ()
-        return not is_spot, by_price(kind, prices[kind]), kind.name, of_zone
+        return not is_spot, by_price(kind, best.price), kind.name, of_zone
 
     return finished.first(rank, _DRAWS)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.house.source import ROOT
+from tests.house.source import ROOT, files, name
 
 
 def project() -> dict[str, Any]:
@@ -38,3 +38,8 @@ def test_fragments_have_a_kind_that_is_collected() -> None:
     assert [name for name in names if not re.fullmatch(rf"\d+\.({'|'.join(kinds)})\.md", name)] == []
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "changes/README.md").read_text(), re.MULTILINE)
     assert listed == kinds
+
+
+def test_no_file_is_larger_than_data_of_a_release() -> None:
+    """A dump that a command wrote by mistake would come into every clone."""
+    assert [name(one) for one in files() if one.suffix != ".so" and one.stat().st_size > 256 << 10] == []

@@ -29,26 +29,6 @@ def namespace(name: str, **labels: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
 
 
-def test_an_object_comes_with_defaults_and_what_admission_adds() -> None:
-    answer = mo.admit(mo.Cluster(), pod())
-    (stored,) = answer.objects
-    assert answer
-    assert str(answer) == "1 accepted, 0 refused"
-    assert stored["metadata"]["namespace"] == "default"
-    assert stored["spec"]["restartPolicy"] == "Always"
-    assert stored["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
-    assert stored["spec"]["tolerations"][0]["key"] == "node.kubernetes.io/not-ready"
-
-
-def test_what_is_refused_leaves_the_others() -> None:
-    answer = mo.admit(mo.Cluster(), [deployment("bad", app="other"), pod()])
-    assert not answer
-    assert [obj["kind"] for obj in answer.objects] == ["Pod"]
-    (refused,) = answer.refused
-    assert (refused.kind, refused.name) == ("Deployment", "bad")
-    assert refused.message.startswith('Deployment.apps "bad" is invalid: spec.template.metadata.labels')
-
-
 def test_the_cluster_counts() -> None:
     """Labels of a namespace refuse a pod, and warn of a template."""
     cluster = [namespace("default"), namespace("safe", **RESTRICTED)]
@@ -84,13 +64,6 @@ def test_unknown_fields_are_as_with_kubectl() -> None:
 def test_kinds_that_are_not_read_pass() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     assert mo.admit(mo.Cluster(), config).objects == [config]
-
-
-def test_deprecated_fields_are_warned_of() -> None:
-    old = pod()
-    old["spec"]["nodeSelector"] = {"beta.kubernetes.io/os": "linux"}
-    (warning,) = mo.admit(mo.Cluster(), old).warnings
-    assert warning.message.endswith('deprecated since v1.14; use "kubernetes.io/os" instead')
 
 
 def test_who_cannot_be_asked_is_named() -> None:

@@ -11,9 +11,6 @@ import moorage as mo
 from moorage.errors import InputError
 from moorage.kube import Object, PersistentVolumeClaim, build_cluster
 
-FORBIDDEN = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, '
-FORBIDDEN += "used: count/deployments.apps=1, limited: count/deployments.apps=1"
-
 
 def quota(**hard: str) -> Object:
     made: Object = make("ResourceQuota", "q", {"hard": hard})
@@ -23,18 +20,6 @@ def quota(**hard: str) -> Object:
 def claims(one: mo.Scheduler) -> list[str]:
     one.sync()
     return sorted(each.name for each in one.client.list(PersistentVolumeClaim)[0])
-
-
-def test_an_object_beyond_a_quota_is_refused_in_files_and_applied() -> None:
-    files = quota(**{"count/deployments.apps": "1"}), workload("Deployment", "a", 1)
-    other = workload("Deployment", "b", 1)
-    one = scheduler(files)
-    for add in (lambda: build_cluster([*files, other]), lambda: one.change.apply(other)):
-        with pytest.raises(InputError) as caught:
-            add()
-        assert FORBIDDEN in str(caught.value)
-    one.change.delete("deploy/a")
-    one.change.apply(other)
 
 
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])

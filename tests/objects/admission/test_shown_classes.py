@@ -54,15 +54,6 @@ def classes(cluster: Cluster) -> list[tuple[str, int, str | None]]:
     return [(one.name, one.value, one.preemption_policy) for one in found]
 
 
-def test_a_class_that_a_bound_pod_shows_admits_new_pods(tmp_path: Path) -> None:
-    shown = bound("old", "high", 700, preemptionPolicy="Never")
-    cluster = read(tmp_path, shown, deployment("high"))
-    assert cluster.refused == []
-    assert [(one.spec.priority, one.spec.preemption_policy) for one in cluster.pods] == [(700, "Never")] * 2
-    assert cluster.warnings == [f"{HEAD}: high (700, Never); {HINT}."]
-    assert classes(cluster) == [("high", 700, "Never")]
-
-
 def test_a_drained_pod_whose_class_its_own_pod_shows_is_made_again(tmp_path: Path) -> None:
     owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}]
     old = bound("web-1", "high", 700)
@@ -97,14 +88,6 @@ def test_a_listed_class_counts_whatever_pods_show(tmp_path: Path) -> None:
     assert classes(cluster) == [("high", 5, "PreemptLowerPriority")]
     assert cluster.pods[-1].spec.priority == 5
     assert cluster.warnings == []
-
-
-def test_the_built_in_classes_need_no_pod_that_shows_them(tmp_path: Path) -> None:
-    cluster = read(
-        tmp_path, bound("a", "system-node-critical", 2_000_001_000), deployment("system-cluster-critical")
-    )
-    assert (classes(cluster), cluster.warnings, cluster.refused) == ([], [], [])
-    assert cluster.pods[-1].spec.priority == 2_000_000_000
 
 
 def test_a_manifest_shows_no_class(tmp_path: Path) -> None:

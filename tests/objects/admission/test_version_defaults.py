@@ -18,14 +18,6 @@ def _filled(value: Json) -> Json:
     return with_version_defaults(value, value["kind"], value["apiVersion"])
 
 
-@pytest.mark.parametrize(
-    ("image", "policy"),
-    [("web", "Always"), ("web:latest", "Always"), ("host:5000/web:1", "IfNotPresent")],
-)
-def test_images_without_a_tag_are_always_pulled(image: str, policy: str) -> None:
-    assert _filled(_pod({}, image=image))["spec"]["containers"][0]["imagePullPolicy"] == policy
-
-
 def test_a_pod_gets_all_of_its_defaults_and_stays_as_it_was_given() -> None:
     given = _pod({"hostNetwork": True, "volumes": [{"name": "v"}]}, ports=[{"containerPort": 80}])
     spec = _filled(given)["spec"]
@@ -58,16 +50,3 @@ def test_requests_are_those_of_limits(pod: Json, containers: Json, requests: Jso
         assert own["requests"] == own["limits"] == {"cpu": "1500m"}
     else:
         assert spec["resources"]["requests"] == requests
-
-
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [
-        ({}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
-        ({"type": "RollingUpdate"}, {"type": "RollingUpdate"}),
-        ({"type": "OnDelete"}, {"type": "OnDelete"}),
-    ],
-)
-def test_a_partition_is_set_where_there_is_a_rolling_update(strategy: Json, expected: Json) -> None:
-    value = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"updateStrategy": strategy}}
-    assert _filled(value)["spec"]["updateStrategy"] == expected

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.doors.kube import apply_manifest, plain
 from tests.make import Json, template
-from tests.objects.refusal import refusal
 
 from moorage import load
 from moorage.errors import InputError
@@ -53,24 +51,6 @@ def applied(obj: Json, **more: Any) -> Json:
     served["metadata"] |= {"uid": "u-1", "resourceVersion": "7"}
     served["metadata"]["annotations"] = {LAST_APPLIED: json.dumps(obj), "a": "b"}
     return served
-
-
-def test_a_later_path_removes_what_was_applied_last() -> None:
-    before = applied(deployment(2, labels=OLD))
-    before["metadata"]["labels"]["other"] = "yes"
-    cluster = load(before, deployment(5, labels=NEW))
-    changed = only(cluster)
-    assert (changed.spec.replicas, changed.metadata.labels) == (5, NEW | {"other": "yes"})
-    assert changed.metadata.annotations["a"] == "b"
-    assert json.loads(changed.metadata.annotations[LAST_APPLIED]) == deployment(5, labels=NEW)
-    assert (changed.metadata.uid, cluster.warnings) == ("u-1", [])
-
-
-def test_replicas_that_no_manifest_names_stay() -> None:
-    scaled = applied(deployment(None))
-    scaled["spec"]["replicas"] = 7
-    assert only(load(scaled, deployment(None))).spec.replicas == 7
-    assert only(load(applied(deployment(4)), deployment(None))).spec.replicas == 1
 
 
 WITHOUT = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks: "
@@ -151,12 +131,6 @@ def test_what_scheduling_does_not_read_is_merged_too() -> None:
     assert plain(changed)["spec"]["containers"][0]["env"] == [{"name": "B"}, injected]
 
 
-def test_an_explicit_false_counts() -> None:
-    served = node("n", metadata={"name": "n", "uid": "u"}, spec={"unschedulable": True})
-    assert load(served, node("n")).nodes[0].spec.unschedulable
-    assert not load(served, node("n", spec={"unschedulable": False})).nodes[0].spec.unschedulable
-
-
 def test_lists_of_custom_resources_are_replaced() -> None:
     manifest = deployment() | {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
     before = applied(manifest)
@@ -185,24 +159,7 @@ def test_a_broken_annotation_is_told() -> None:
         load(before, deployment())
 
 
-def test_nothing_else_changes_and_the_place_stays() -> None:
-    first = [pod("a"), pod("b"), pod("c")]
-    cluster = load(first, pod("b", meta={"labels": OLD, "namespace": "default"}), pod("d"))
-    pods = [(one.name, one.metadata.labels) for one in cluster.pods]
-    assert pods == [("a", {}), ("b", OLD), ("c", {}), ("d", {})]
-
-
 RUNNING = pod(spec={"nodeName": "n1"}, status={"phase": "Running"})
-
-
-def test_status_and_node_of_a_running_pod_stay() -> None:
-    labelled = node("n1", metadata={"name": "n1", "labels": OLD})
-    changed = pod(meta={"labels": OLD}, status={})
-    cluster = load([RUNNING, node("n1", status={"capacity": {"cpu": "4"}})], [changed, labelled])
-    (one,) = cluster.pods
-    assert (one.spec.node_name, one.status.phase, one.metadata.labels) == ("n1", "Running", OLD)
-    assert (cluster.nodes[0].status.allocatable, cluster.nodes[0].metadata.labels) == ({"cpu": "4"}, OLD)
-    assert cluster.warnings == []
 
 
 def test_a_bound_claim_keeps_its_volume() -> None:
@@ -217,11 +174,6 @@ def test_a_later_status_is_told() -> None:
     assert cluster.warnings == [
         "Status and node of an object that is applied again stay, so these are not read: status of Pod p."
     ]
-
-
-def test_a_node_is_no_field_that_changes() -> None:
-    with pytest.raises(InputError, match="pod updates may not change fields other than"):
-        load([pod(), node("n2")], pod(spec={"nodeName": "n2"}))
 
 
 def reading(version: str, phase: str, **spec: Any) -> Json:
@@ -242,40 +194,3 @@ def test_an_older_reading_that_was_edited_is_a_conflict() -> None:
     (one,), (refused,) = cluster.pods, cluster.refused_objects
     assert (one.spec.active_deadline_seconds, one.spec.node_name, one.status.phase) == (None, "n1", "Running")
     assert "the object has been modified" in refused.message
-
-
-def test_equal_objects_count_once() -> None:
-    """Those without a namespace are of the namespace default."""
-    named = pod(meta={"namespace": "default"})
-    cluster = load([deployment(), deployment(), pod()], [pod(), named])
-    assert (len(cluster.pods), len(cluster.others), cluster.warnings) == (1, 1, [])
-
-
-def test_a_directory_is_one_path(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(pod()))
-    (tmp_path / "b.json").write_text(json.dumps(pod(spec={"priority": 1})))
-    assert refusal(tmp_path) == (
-        f"{tmp_path.name}/b.json: Pod p: listed twice, and different in {tmp_path.name}/a.json, document 1"
-    )
-
-
-def test_both_places_in_an_argument_are_named() -> None:
-    """An earlier one does not hide it."""
-    twice, other = [pod(), pod(spec={"activeDeadlineSeconds": 1})], pod(spec={"activeDeadlineSeconds": 3})
-    for layers, text in (
-        ([[pod("x"), *twice]], r"^input: Pod p: listed twice, and different in input, items\[1\]$"),
-        ([other, twice], r"argument 2.* different in argument 2, items\[0\]$"),
-    ):
-        with pytest.raises(InputError, match=text):
-            load(*layers)
-
-
-def test_a_replaced_object_must_be_valid() -> None:
-    with pytest.raises(InputError, match=r"argument 1: Pod p: spec.containers: Required value"):
-        load(pod(spec={"containers": []}), pod())
-
-
-def test_errors_name_the_argument_that_counts() -> None:
-    (refused,) = load(pod(), pod(spec={"priority": 3}), refused="ignore").refused_objects
-    assert refused.source == "argument 2"
-    assert refused.message.startswith('Pod "p" is invalid: spec: Forbidden: pod updates may not change')

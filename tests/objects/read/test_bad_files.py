@@ -99,10 +99,6 @@ def test_bad_json_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
     assert refusal(file) == expected
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none.yaml") == "none.yaml: no such file"
-
-
 def test_directory_without_manifests(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "notes.txt").write_text("kind: Pod")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,8 @@ from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.doors.kube import UnplacedError, documents, dump_yaml, read_block_style, read_yaml, resolve_plain
-from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.kube import load
-
-ROOT = Path(__file__).parents[3]
 
 
 def by_lines(text: str) -> list[Any] | None:
@@ -215,13 +210,6 @@ def test_a_dump_is_read_by_lines() -> None:
     assert by_lines(text) == [value] == list(read_yaml(text, "f"))
 
 
-@pytest.mark.parametrize(
-    "file", ["examples/demo.yaml", "tests/data/scheduler_perf/excerpt/large-workloads.yaml"]
-)
-def test_files_are_read_alike(file: str) -> None:
-    check((ROOT / file).read_text())
-
-
 def test_time_is_linear() -> None:
     """A text that is refused at its end is not read over and over."""
     for line in (
@@ -231,16 +219,3 @@ def test_time_is_linear() -> None:
         "a: " + "'" * 50_001,
     ):
         assert by_lines(line) is None
-
-
-def test_errors_name_document_and_line(tmp_path: Path) -> None:
-    pod = "kind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n"
-    (tmp_path / "f.yaml").write_text(f"{pod}---\n{pod}    image: 7\n")
-    assert (
-        refusal(tmp_path / "f.yaml")
-        == "f.yaml: Pod p: spec.containers[0].image: expected string, got integer"
-    )
-    (tmp_path / "f.yaml").write_text(f"{pod}---\n{pod}  - name: d\n   x: 1\n")
-    assert refusal(tmp_path / "f.yaml").startswith("f.yaml:15: invalid YAML: ")
-    (tmp_path / "f.yaml").write_text(f"{pod}---\nkind: Node\nmetadata:\n  name: node\n")
-    assert [obj.name for obj in load(tmp_path / "f.yaml").nodes] == ["node"]

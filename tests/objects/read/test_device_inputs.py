@@ -1,4 +1,4 @@
-"""Dumps with devices, beside the case `kube/devices_in_dumps`: what is written, and what counts."""
+"""Dumps with devices, beside the case `kube/devices_in_dumps`: what counts, and what is told of many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import pytest
 from tests.make import Json, make, manifest, node, pod
 
 import moorage as mo
-from moorage.kube import DeviceTaintRule
 
 GROUP = "resource.k8s.io"
-REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-DEVICE = {"name": "a", "attributes": {"a": {"int": 1}}, "capacity": {"m": {"value": "1Gi"}}}
 
 
 def item(kind: str, spec: Json, name: str = "x", version: str = "v1") -> Json:
@@ -24,27 +21,6 @@ def item(kind: str, spec: Json, name: str = "x", version: str = "v1") -> Json:
 def slice_spec(*devices: Json, pool: str = "pool") -> Json:
     of = {"name": pool, "generation": 1, "resourceSliceCount": 1}
     return {"driver": "d", "nodeName": "n", "pool": of, "devices": list(devices)}
-
-
-def test_written_objects_are_read_again() -> None:
-    items = [
-        item("ResourceClaim", {"devices": {"requests": [REQUEST]}}),
-        item("ResourceClaimTemplate", {"spec": {"devices": {"requests": [REQUEST]}}}),
-        item("ResourceSlice", slice_spec(DEVICE)),
-        item("DeviceClass", {"selectors": [{"cel": {"expression": "true"}}]}),
-        item("DeviceTaintRule", {"taint": {"key": "k", "effect": "NoExecute"}}, version="v1beta2"),
-    ]
-    cluster = mo.load(items)
-    assert {one.kind for one in cluster.others} == {one["kind"] for one in items}
-    assert mo.load(cluster.to_dict()["items"]).others == cluster.others
-
-
-@pytest.mark.parametrize("version", ["v1alpha3", "v1beta2", "v1"])
-def test_taint_rules_are_read(version: str) -> None:
-    spec = {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoExecute"}}
-    (rule,) = mo.load(item("DeviceTaintRule", spec, version=version)).others
-    assert isinstance(rule, DeviceTaintRule)
-    assert rule.spec.taint.key == "k"
 
 
 @pytest.mark.parametrize("use", [{}, {"resourceClaims": [{"name": "g", "resourceClaimName": "gone"}]}])

@@ -101,13 +101,6 @@ def test_a_table_of_a_trace_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nodes.csv") == f"nodes.csv: {message}"
 
 
-def test_kubectls_text_without_objects_is_told(tmp_path: Path) -> None:
-    (tmp_path / "pods.yaml").write_text("No resources found in default namespace.\n")
-    assert refusal(tmp_path / "pods.yaml") == "pods.yaml: kubectl found no objects when it wrote this file"
-    (tmp_path / "n.json").write_text(json.dumps(NODE))
-    assert names(load(tmp_path)) == ["n1"]
-
-
 def test_a_chart_of_helm_is_told(tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     (chart / "templates").mkdir(parents=True)

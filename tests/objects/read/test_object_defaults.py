@@ -17,18 +17,6 @@ def fill(obj: Any, *others: Any) -> Any:
     return defaults([obj, *others])[0]
 
 
-def container(**fields: Any) -> dict[str, Any]:
-    return {"containers": [{"name": "c", **fields}]}
-
-
-def test_namespace_and_uid_are_filled_in() -> None:
-    filled = fill(pod("p"))
-    assert filled.key == "default/p"
-    assert filled.metadata.uid
-    assert fill(node("n")).key == "n"
-    assert fill(make("Node", "n", metadata={"namespace": "odd"})).namespace == ""
-
-
 def test_uids_follow_from_the_object_and_differ() -> None:
     objects = [pod("a"), pod("b"), pod("a", metadata={"namespace": "x"}), make("Service", "a"), node("a")]
     uids = [obj.metadata.uid for obj in defaults(objects)]
@@ -45,16 +33,6 @@ def test_generated_names_are_new_and_repeatable() -> None:
     assert first == [obj.name for obj in defaults(objects)]
     taken = defaults([*objects[:1], pod(first[0])])
     assert [obj.name for obj in taken] == [first[1], first[0]]
-
-
-def test_long_generated_names_are_cut_as_the_api_server_does() -> None:
-    assert len(fill(pod("", metadata={"generateName": "x" * 100})).name) == 63
-
-
-def test_scheduler_name_restart_policy_grace_period_and_phase() -> None:
-    spec, phase = fill(pod("p")).spec, fill(pod("p")).status.phase
-    filled = spec.scheduler_name, spec.restart_policy, spec.termination_grace_period_seconds, spec.priority
-    assert (*filled, phase) == ("default-scheduler", "Always", 30, 0, "Pending")
 
 
 def test_what_is_there_stays() -> None:
@@ -118,10 +96,6 @@ def test_tolerations_of_unhealthy_nodes(toleration: dict[str, str], added: list[
     assert list(fill(pod("p")).spec.tolerations) == TOLERATED
 
 
-def test_bound_pods_get_no_tolerations() -> None:
-    assert fill(pod("p", {"nodeName": "n"})).spec.tolerations == ()
-
-
 def requests(*values: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
     return [{"name": f"c{i}", "resources": {"requests": value}, **fields} for i, value in enumerate(values)]
 
@@ -161,37 +135,11 @@ def test_allocatable_defaults_to_capacity() -> None:
     assert fill(node("n", status=capacity | allocatable)).status.allocatable == {"cpu": "3"}
 
 
-def test_namespaces_carry_their_name() -> None:
-    filled = fill(make("Namespace", "dev", metadata={"labels": {"a": "b"}}))
-    assert filled.metadata.labels == {"a": "b", "kubernetes.io/metadata.name": "dev"}
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
-def test_replicas_and_selector(kind: str) -> None:
-    filled = fill(workload(kind, "w"))
-    assert filled.spec.replicas == 1
-    selector = filled.spec.selector
-    assert (selector if isinstance(selector, dict) else selector.match_labels) == {"app": "w"}
-    assert filled.spec.template.spec.tolerations == tuple(TOLERATED)
-    assert fill(workload(kind, "w", {"replicas": 0})).spec.replicas == 0
-
-
-def test_given_selectors_stay() -> None:
-    assert fill(workload("ReplicaSet", "w", {"selector": {}})).spec.selector.match_labels == {}
-    assert fill(workload("ReplicationController", "w", {"selector": {"a": "b"}})).spec.selector == {"a": "b"}
-
-
 def test_daemon_set_template_gets_no_admission_tolerations() -> None:
     filled = fill(workload("DaemonSet", "w"))
     assert filled.spec.template.spec.tolerations == ()
     assert filled.spec.template.spec.priority == 0
     assert filled.spec.selector.match_labels == {"app": "w"}
-
-
-def test_defaults_twice_are_defaults() -> None:
-    objects = [pod("p", container(resources={"limits": {"cpu": 1}})), node("n"), workload("Deployment", "d")]
-    once = defaults(objects)
-    assert defaults(once) == once
 
 
 JOBS: list[dict[str, Any]] = [{}, {"parallelism": 3}, {"completions": 3}, {"parallelism": 0}]
@@ -254,8 +202,3 @@ def test_defaults_of_a_struct_hide_none_of_its_manifest(kind: str) -> None:
         for each in (value, filled)
     ]
     assert strategies[0] == strategies[1]
-
-
-def test_a_storage_class_has_the_defaults_of_its_manifest() -> None:
-    filled = fill(make("StorageClass", "s", provisioner="p"))
-    assert (filled.reclaim_policy, filled.volume_binding_mode) == ("Delete", "Immediate")

@@ -1,4 +1,4 @@
-"""PodGroups: what is read and written, what is refused, what is filled in, and whose group a pod is in."""
+"""PodGroups: what is read, what is filled in, and whose group a pod is in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.engine import disrupted_whole
 from tests.make import cluster, make
-from tests.objects.make import pod
 
 from moorage.kube import (
     Cluster,
@@ -21,7 +20,6 @@ from moorage.kube import (
     load,
     write_cluster,
 )
-from moorage.store import InformerFactory, ObjectStore
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 GODEL = "scheduling.godel.kubewharf.io/v1alpha1"
@@ -71,17 +69,6 @@ def test_the_priority_of_a_group_comes_from_its_class() -> None:
     assert (found.namespace, bool(found.metadata.uid)) == ("default", True)
 
 
-def test_written_and_read(tmp_path: Path) -> None:
-    spec = GANG | {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"all": {}}}
-    basic = replace(group({"schedulingPolicy": {"basic": {}}}), metadata=group({}).metadata)
-    made = cluster(
-        group(spec), replace(basic, metadata=replace(basic.metadata, name="b")), pod("p"),
-    )  # fmt: skip
-    for name in ("c.json", "c.yaml"):
-        write_cluster(tmp_path / name, made)
-        assert load(tmp_path / name) == made
-
-
 def test_the_group_of_a_pod_is_named_by_field_or_annotation() -> None:
     def of(spec: dict[str, Any], **metadata: Any) -> tuple[str, str] | None:
         obj = decode_object(
@@ -95,21 +82,6 @@ def test_the_group_of_a_pod_is_named_by_field_or_annotation() -> None:
     assert of({"schedulingGroup": {"podGroupName": "g"}}) == ("d", "g")
     assert of({}, annotations=annotations) == ("d", "a")
     assert of({"schedulingGroup": {"podGroupName": "g"}}, annotations=annotations) == ("d", "g")
-
-
-def test_in_the_store() -> None:
-    store = ObjectStore()
-    informers = InformerFactory(store)
-    informer = informers.informer(PodGroup)
-    made = group(GANG, metadata={"namespace": "d"})
-    store.create(made)
-    while informers.run_once():
-        pass
-    held = informer.indexer.get("d/g")
-    assert held is not None
-    assert held.spec == made.spec
-    with pytest.raises(Exception, match=r'podgroups\.scheduling\.k8s\.io "h" not found'):
-        store.get(PodGroup, "h", "d")
 
 
 REF = {"workloadName": "w", "templateName": "t"}

@@ -1,4 +1,4 @@
-"""CronJobs: which are due, and what their next Job is; run by a scheduler, all at once."""
+"""CronJobs: what their next Job is; run by a scheduler, all at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler, template
 
-from moorage.kube import Job, Object, build_cluster, decode_object
+from moorage.kube import Job, Object, decode_object
 
 
 def cron_job(name: str, parallelism: int = 1, **spec: Any) -> Object:
@@ -62,18 +62,3 @@ def test_a_run_under_way_meets_the_next_one(policy: str, running: list[str], kep
         ["CronJob default/day"][:kept], "Job day-29 has not finished, and its policy is Forbid"
     )
     assert change.deleted == (("Job default/day-29",) if policy == "Replace" else ())
-
-
-def test_those_that_are_due_are_told() -> None:
-    """Those that are suspended, or have a run, are not."""
-    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
-    objects = [
-        *(cron_job(name) for name in ("idle", "busy", "done", "failed")),
-        cron_job("off", suspend=True),
-        run_of("busy"),
-        run_of("done", completionTime="2026-01-01T00:00:00Z"),
-        run_of("failed", **failed),
-    ]
-    (warning,) = build_cluster(objects).warnings
-    due = "CronJob default/idle, CronJob default/done, CronJob default/failed."
-    assert warning == f"Not counted, because they only make pods at their times (3): {due}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.kube import ephemeral_claims
 from tests.make import make
 from tests.objects.make import CONTAINERS, expand, node, pod
 
 from moorage import Scheduler
-from moorage.kube import Cluster, Object, PersistentVolumeClaim, StorageClass
+from moorage.kube import Cluster, Object, PersistentVolumeClaim
 
 ASKS = {
     "storageClassName": "k",
@@ -93,12 +92,6 @@ def test_pods_that_are_there_have_their_claims() -> None:
     assert claims(expand(stateful_set("db", "data", replicas=0))) == {}
 
 
-def test_pods_that_go_get_no_claims() -> None:
-    assert claims(expand(with_ephemeral("p", "a", deletionTimestamp=DELETED))) == {}
-    bare = pod("p", {"volumes": [{"name": "a", "ephemeral": {}}, {"name": "b"}]})
-    assert ephemeral_claims([bare]) == []  # type: ignore[list-item]
-
-
 def test_pods_of_workloads_have_ephemeral_volumes_too() -> None:
     volumes = [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": ASKS}}}]
     template = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": CONTAINERS, "volumes": volumes}}
@@ -138,15 +131,3 @@ def test_claims_that_are_made_are_bound() -> None:
     one = Scheduler(found)
     assert set(one.run().placements) == {"default/db-0", "default/db-1", "default/p"}
     assert {claim.status.phase for claim in one.client.list(PersistentVolumeClaim)[0]} == {"Bound"}
-
-
-def test_what_storage_classes_do_not_say() -> None:
-    late = make(
-        "StorageClass", "l", provisioner="x", reclaimPolicy="Retain", volumeBindingMode="WaitForFirstConsumer"
-    )
-    said = {
-        one.name: (one.reclaim_policy, one.volume_binding_mode)
-        for one in expand(CLASS, late).others
-        if isinstance(one, StorageClass)
-    }
-    assert said == {"k": ("Delete", "Immediate"), "l": ("Retain", "WaitForFirstConsumer")}

@@ -17,9 +17,9 @@ from moorage.autoscalers.providers.known_labels import CORE
 from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, ScaleUp
 from moorage.cluster import PodScheduler
 from moorage.cluster.amounts import offered
-from moorage.cluster.requirements import whole
 from moorage.errors import either, examples, shorten
 from moorage.kube import DaemonSet, Node, Pod, Quantity
+from moorage.kube.model.meta import whole
 
 MOST_POOLS, MOST_TEXT = 2, 200
 """Of how many pools before the one that makes nodes it is told why they make none, and how long that is."""

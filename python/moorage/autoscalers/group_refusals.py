@@ -23,8 +23,9 @@ from moorage.cluster.helpful_changes import (
     of_pod,
     of_settings,
 )
-from moorage.cluster.requirements import changed_field, whole
+from moorage.cluster.requirements import changed_field
 from moorage.kube import Pod, Quantity
+from moorage.kube.model.meta import whole
 from moorage.kube.model.node import ZONE
 
 from .autoscaler_protocol import AutoscalerSettings

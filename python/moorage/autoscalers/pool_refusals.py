@@ -26,9 +26,10 @@ from moorage.cluster.helpful_changes import (
     of_settings,
     tried,
 )
-from moorage.cluster.requirements import changed_field, drop_request, whole
+from moorage.cluster.requirements import changed_field, drop_request
 from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
+from moorage.kube.model.meta import whole
 
 from .karpenter.claim_template import why_idle
 from .karpenter.new_nodes_result import NewClaim

@@ -31,7 +31,7 @@ from moorage.kube import (
     Taint,
     Toleration,
 )
-from moorage.kube.model.meta import LabelSelectorRequirement
+from moorage.kube.model.meta import LabelSelectorRequirement, whole
 from moorage.kube.model.node import REJECTING_EFFECTS, is_of_a_moment
 from moorage.kube.model.pod import (
     ContainerPort,
@@ -315,11 +315,6 @@ def _with_request(requirements: ResourceRequirements, resource: str, value: Quan
 def _quantity(resource: str, amount: int) -> Quantity:
     """Return an amount in integer units."""
     return Quantity(f"{amount}m" if resource == "cpu" else amount)
-
-
-def whole(resource: str, quantity: Quantity) -> int:
-    """Return the quantity in integer units, rounded up as the scheduler does with requests."""
-    return quantity.milli_value() if resource == "cpu" else quantity.value()
 
 
 def _floor(resource: str, quantity: Quantity) -> int:

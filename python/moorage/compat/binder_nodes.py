@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from moorage._core.base.quantity import parse_milli, parse_value
+from moorage._core.base.quantity import parse
 from moorage._core.base.resources import is_counted
 from moorage._core.binder import qos
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine.cache.node_info import NodeInfo, NodeInfoClone, NodeInfos, Resource, charge, copy_of
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, Resources
+from moorage.kube.model.meta import whole
 
 from .binder_stores import CacheHandler, Store, StoreName
 from .godel import CNR, IGNORE_PODS_LIMIT, SCHEDULER_NAME, NMNode, is_placeholder, resource_type
@@ -148,9 +149,7 @@ class QosNodeInfo(NodeInfo):
 def _parsed(resources: Resources) -> Resource:
     """Return the amounts of a resource list."""
     amounts = {
-        name: parse_milli(raw) if name == "cpu" else parse_value(raw)
-        for name, raw in resources.items()
-        if name in NATIVE or is_counted(name)
+        name: whole(name, parse(raw)) for name, raw in resources.items() if name in NATIVE or is_counted(name)
     }
     milli_cpu, memory, ephemeral_storage, pods = (amounts.pop(name, 0) for name in NATIVE)
     return Resource(milli_cpu, memory, ephemeral_storage, pods, scalar_resources=amounts)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage._core.base.resources import pod_requests
-from moorage.kube.model.meta import QuantityLike
+from moorage.kube.model.meta import QuantityLike, whole
 from moorage.kube.model.pod import Pod, PodSpec
 
 FlavorResource = tuple[str, str]
@@ -23,8 +23,7 @@ _MOST = 2**31 - 1
 
 def amount(resource: str, quantity: QuantityLike) -> int:
     """Return a quantity of a resource as a whole number."""
-    parsed = parse(quantity)
-    return parsed.milli_value() if resource == "cpu" else parsed.value()
+    return whole(resource, parse(quantity))
 
 
 def amounts(resources: Mapping[str, QuantityLike]) -> Amounts:
@@ -34,10 +33,7 @@ def amounts(resources: Mapping[str, QuantityLike]) -> Amounts:
 
 def amounts_of(spec: PodSpec) -> Amounts:
     """Return what a pod asks for."""
-    return {
-        name: quantity.milli_value() if name == "cpu" else quantity.value()
-        for name, quantity in pod_requests(Pod(spec=spec)).items()
-    }
+    return {name: whole(name, quantity) for name, quantity in pod_requests(Pod(spec=spec)).items()}
 
 
 @lru_cache(maxsize=1 << 16)

@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import parse
 from moorage._core.base.resources import ZERO
 from moorage.cluster import PodScheduler
-from moorage.cluster.requirements import whole
 from moorage.document import Count, Document
 from moorage.errors import examples
 from moorage.kube import Node, Object, Pod
+from moorage.kube.model.meta import whole
 from moorage.store import ObjectStore
 
 _EXAMPLES, _FEW = 3, 0.1

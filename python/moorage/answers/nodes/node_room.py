@@ -11,13 +11,13 @@ from msgspec import UNSET, UnsetType
 
 from moorage.autoscalers.hourly_cost import rounded
 from moorage.cluster import PodScheduler
-from moorage.cluster.requirements import whole
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, no_label
 from moorage.grouped import grouped
 from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.model.cluster import seconds
+from moorage.kube.model.meta import whole
 from moorage.kube.model.node import INSTANCE_TYPE, REJECTING_EFFECTS, SHORT_LABELS, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.ownership import Workload, Workloads

@@ -12,12 +12,12 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.cluster import PodScheduler
 from moorage.cluster.amounts import of_quota
-from moorage.cluster.requirements import whole
 from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.kube import Pod
 from moorage.kube.admission.pod_requests import pod_limits
+from moorage.kube.model.meta import whole
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
 

@@ -24,13 +24,14 @@ from moorage.cluster.helpful_changes import (
     without_surge,
 )
 from moorage.cluster.played_changes import make
-from moorage.cluster.requirements import changed_field, whole, with_containers
+from moorage.cluster.requirements import changed_field, with_containers
 from moorage.controllers.api_server import admission_of
 from moorage.controllers.store_control import workloads_of
 from moorage.errors import InputError
 from moorage.kube import Container, Deployment, LimitRange, Pod, Quantity, ResourceQuota
 from moorage.kube.admission.pod_requests import violations, with_defaults
 from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.meta import whole
 from moorage.kube.model.policy import LimitRangeItem
 from moorage.kube.model.workload import DeploymentStrategy, RollingUpdateDeployment
 from moorage.kube.workloads.deployment_rollout import max_surge

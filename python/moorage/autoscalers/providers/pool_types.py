@@ -15,10 +15,10 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage._core.provision.label_requirements import Vocabulary
 from moorage.cluster.amounts import compared
-from moorage.cluster.requirements import whole
 from moorage.errors import InputError, examples, first_of, located, number_of
 from moorage.kube import Node, NodeOverlay, NodePool, NodeSelectorRequirement, Object, PersistentVolume
 from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
+from moorage.kube.model.meta import whole
 from moorage.kube.model.node import REGION
 from moorage.lazy import NamedTuple
 from moorage.notes import RoutineNote

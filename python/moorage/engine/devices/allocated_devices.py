@@ -17,7 +17,7 @@ from moorage._core.base.resources import CONTAINERS_ALONE, PodGates, pod_request
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
 from moorage.kube import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
-from moorage.kube.model.meta import Condition
+from moorage.kube.model.meta import Condition, whole
 from moorage.kube.model.pod import NodeAllocatableResourceClaimStatus
 from moorage.kube.model.resource_claims import (
     AllocationResult,
@@ -354,7 +354,7 @@ def _why_short(total: Mapping[str, Quantity], node_info: fwk.NodeInfo) -> fwk.St
         quantity = total.get(name)
         if quantity is None:
             continue
-        need = quantity.milli_value() if name == "cpu" else quantity.value()
+        need = whole(name, quantity)
         if (need > 0 or name.startswith("hugepages-")) and need > capacity - used_amount:
             reasons.append(f"Insufficient {name}")
             is_too_small |= need > capacity

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
+from moorage.kube.model.meta import whole
 from moorage.lazy import NamedTuple
 
 from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
@@ -536,8 +537,5 @@ def _scaled(
         return None
     if amount is None:
         return result
-    parts = [
-        Quantity(quantity).milli_value() if name == "cpu" else Quantity(quantity).value()
-        for quantity in (amount, result, base)
-    ]
+    parts = [whole(name, Quantity(quantity)) for quantity in (amount, result, base)]
     return f"{parts[0] * parts[1] // parts[2]}{'m' if name == 'cpu' else ''}"

@@ -128,6 +128,12 @@ def thousandths(raw: QuantityLike) -> Quantity:
     return exact if rounded == exact else rounded
 
 
+def whole(resource: str, quantity: Quantity) -> int:
+    """Return an amount of a resource as the scheduler counts it: cpu in thousandths, all else in units,
+    fractions rounded up."""
+    return quantity.milli_value() if resource == "cpu" else quantity.value()
+
+
 def in_thousandths(resources: Resources) -> Resources:
     """Round the quantities of a resource list up to thousandths.
 

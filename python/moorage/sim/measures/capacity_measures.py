@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.quantity import parse
 from moorage.errors import InputError, located
-from moorage.kube import parse_milli, parse_value
+from moorage.kube.model.meta import whole
 from moorage.table import Table
 
 from ..replay import History
@@ -211,7 +212,7 @@ def _shape(requests: Mapping[str, Any]) -> Shape:
     for name, quantity in requests.items():
         with located(path=name):
             try:
-                out[name] = (parse_milli if name == "cpu" else parse_value)(str(quantity))
+                out[name] = whole(name, parse(str(quantity)))
             except ValueError as error:
                 raise InputError(str(error)) from None
     return out

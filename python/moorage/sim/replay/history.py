@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.quantity import parse
 from moorage._core.base.resources import pod_requests
 from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, MoorageError, missing, number_of
-from moorage.kube import Node, Pod, parse_milli, parse_value
+from moorage.kube import Node, Pod
+from moorage.kube.model.meta import whole
 from moorage.kube.read.files import source_name
 from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
@@ -608,10 +610,7 @@ def _requested(pod: Pod, resource: str) -> int:
 
 def requests_of(pod: Pod) -> dict[str, int]:
     """Return what a pod requests by resource: millicores, or units of others."""
-    return {
-        name: quantity.milli_value() if name == "cpu" else quantity.value()
-        for name, quantity in pod_requests(pod).items()
-    }
+    return {name: whole(name, quantity) for name, quantity in pod_requests(pod).items()}
 
 
 def allocatable_of(resource: str, node: Node) -> int:
@@ -622,8 +621,7 @@ def allocatable_of(resource: str, node: Node) -> int:
     int
         Millicores of cpu; others in their own units.
     """
-    amount = node.status.allocatable.get(resource, "0")
-    return parse_milli(amount) if resource == "cpu" else parse_value(amount)
+    return whole(resource, parse(node.status.allocatable.get(resource, "0")))
 
 
 class Checkpoint(NamedTuple):

@@ -14,14 +14,14 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, PodGates
 from moorage.cluster.amounts import asked_by, compared, held_by, quantity_text, readable
 from moorage.cluster.helpful_changes import HelpfulChange, lowered
-from moorage.cluster.requirements import Constraint, effective_request, lower, whole
+from moorage.cluster.requirements import Constraint, effective_request, lower
 from moorage.engine.devices.claim_requests import MAX_RESULTS
 from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, Need, RejectedPod, Rows
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, LimitRange, Pod
 from moorage.kube.admission.pod_requests import container_defaults, defaulted_by_limit_range
-from moorage.kube.model.meta import Condition
+from moorage.kube.model.meta import Condition, whole
 from moorage.store import ObjectClient
 
 from ..probe import Probe, largest

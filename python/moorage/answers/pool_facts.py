@@ -11,8 +11,8 @@ from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.karpenter.claim_template import why_idle
 from moorage.autoscalers.karpenter.provisioning import room_kept
 from moorage.autoscalers.node_class_changes import NO_ZONE
-from moorage.autoscalers.pool_refusals import taken_by
-from moorage.autoscalers.providers.instance_type import POOL, ZONE
+from moorage.autoscalers.pool_refusals import limited_amounts, taken_by
+from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.known_labels import CORE
 from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, ScaleUp
 from moorage.cluster import PodScheduler
@@ -75,8 +75,8 @@ class PoolFacts:
         used = {node.pool for node in self._up.nodes}
         for pool in self._judge.question.pools:
             limit = pool.spec.limits.get("nodes")
-            count = sum(node.metadata.labels.get(POOL) == pool.name for node in nodes)
-            if limit is not None and pool.name in used and Quantity(count) > Quantity(limit):
+            count = limited_amounts(pool, nodes).get("nodes")
+            if limit is not None and count is not None and pool.name in used and count > Quantity(limit):
                 yield (
                     f"NodePool {pool.name} has {count} nodes then, above its limits.nodes {limit}: Karpenter "
                     "does not count down nodes within a pass"

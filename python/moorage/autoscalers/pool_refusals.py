@@ -232,14 +232,10 @@ class NodePoolTrial(Trial[PassQuestion]):
         if claim is None or claim.launched is None:
             return
         nodes = [node for node in self._question.stored[Node] if isinstance(node, Node)]
-        own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == self.pool.name]
         capacity = {"nodes": Quantity("1"), **claim.launched.kind.capacity}
-        raised = {}
-        for name, limit in limits.items():
-            used = [Quantity(each[name]) for each in own if name in each]
-            needed = sum(used, capacity.get(name, _NOTHING)) if name != "nodes" else Quantity(len(own) + 1)
-            if needed > Quantity(limit):
-                raised[name] = str(needed)
+        used = limited_amounts(self.pool, nodes).items()
+        needed = {name: capacity.get(name, _NOTHING) + amount for name, amount in used}
+        raised = {name: str(amount) for name, amount in needed.items() if amount > Quantity(limits[name])}
         text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
         edit = self._of_pool("spec.limits", lambda its: {**its, **raised})
         text = f"raise the limit of {text}, enough for this pod alone"
@@ -255,6 +251,15 @@ class NodePoolTrial(Trial[PassQuestion]):
             taken = ", ".join(f"{name} {offered(name, whole(name, each))}" for name, each in amounts)
             text = f"keep DaemonSet {daemon.key} ({taken} of each node) off the nodes"
             yield from self._try(Kind.DAEMONS, text, ObjectEdit(DaemonSet, daemon.key, gone))
+
+
+def limited_amounts(pool: NodePool, nodes: Iterable[Node]) -> dict[str, Quantity]:
+    """Return how much the nodes of a pool have of what its limits count."""
+    own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == pool.name]
+    return {
+        name: sum((Quantity(1 if name == "nodes" else each.get(name, 0)) for each in own), _NOTHING)
+        for name in pool.spec.limits
+    }
 
 
 def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity]:

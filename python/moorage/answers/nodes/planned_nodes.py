@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from moorage.autoscalers.hourly_cost import HourlyCost
 from moorage.autoscalers.launched_nodes import promising_nodes
+from moorage.autoscalers.pool_refusals import limited_amounts
 from moorage.autoscalers.pool_scaler import PoolScaler
 from moorage.autoscalers.providers.pool_types import Types
 from moorage.autoscalers.scale_up_answer import KARPENTER
 from moorage.autoscalers.scaling_rounds import scale_up
 from moorage.errors import InputError, nearest_or_known
 from moorage.kube import Node, NodePool, Pod, Quantity
-from moorage.kube.model.node import HOSTNAME, POOL
+from moorage.kube.model.node import HOSTNAME
 from moorage.notes import RoutineNote
 
 from ..asked_pods import pending_pods
@@ -100,13 +101,11 @@ def _with_cheaper(
 def _are_within_limits(scheduler: Scheduler, new: Iterable[Node]) -> bool:
     """Whether the limits of NodePools allow new nodes."""
     there: list[Node] = [*scheduler.client.list(Node)[0], *new]
-    for pool in scheduler.client.list(NodePool)[0]:
-        own = [node.status.capacity for node in there if node.metadata.labels.get(POOL) == pool.name]
-        for name, limit in pool.spec.limits.items():
-            amounts = [Quantity(1 if name == "nodes" else capacity.get(name, 0)) for capacity in own]
-            if sum(amounts, Quantity("0")) > Quantity(limit):
-                return False
-    return True
+    return all(
+        amount <= Quantity(pool.spec.limits[name])
+        for pool in scheduler.client.list(NodePool)[0]
+        for name, amount in limited_amounts(pool, there).items()
+    )
 
 
 def _spreads_less(pods: Iterable[Pod], new: Sequence[Node], others: Sequence[Node]) -> bool:

@@ -611,9 +611,9 @@ class _Reader:
 
             with suppress(InputError):  # of another shape
                 event = decode(document, Event)
-                is_of_node = event.about.kind == Node.__name__
-                self.events += [event] * (is_of_node or event.reason == FAILED_CREATE)
-                return is_of_node
+                if event.about.kind == Node.__name__ or event.reason == FAILED_CREATE:
+                    self.events.append(event)
+                    return True
             return False
         if kind in _METRICS and group in ("", "metrics.k8s.io"):
             from .usage_metrics import read_metrics  # few inputs have metrics

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Literal
 
 ConfigurationStage = Literal["load", "validate", "new"]
-_CANDIDATES, _NEAREST, _LEAST_RATIO, _EXAMPLES = 100, 3, 0.5, 5
+_CANDIDATES, _NEAREST, _EXAMPLES = 100, 3, 5
+_LEAST_RATIO = 0.51
+"""Names that are alike have more than half of their characters in common."""
 
 
 class MoorageError(Exception):

@@ -240,7 +240,7 @@ def test_files_that_are_wrong(tmp_path: Path) -> None:
 
 def test_gates_and_templates_are_looked_at_before_anything_runs(tmp_path: Path) -> None:
     assert refusal(tmp_path, featureGates={"Nope": True}) == (
-        "perf.yaml: Case/small: featureGates: unrecognized feature gate: Nope; nearest: NodeSwap"
+        "perf.yaml: Case/small: featureGates: unrecognized feature gate: Nope"
     )
     assert refusal(tmp_path, pods(1, podTemplatePath="gone.yaml")) == "gone.yaml: no such file"
     broken = {"broken.yaml": "\n{{nope}}"}

@@ -221,8 +221,9 @@ def test_arguments_of_other_types_are_refused_where_they_are_given(arguments: An
 
 @pytest.mark.parametrize("ttl", [-1, -0.5, float("nan"), float("inf")])
 def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
-    with pytest.raises(ValueError, match=r"^ttl "):
-        new_scheduler_cache(ttl)
+    for make in (new_scheduler_cache, SchedulerCache):
+        with pytest.raises(ValueError, match=r"^ttl "):
+            make(ttl)
 
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:

@@ -389,6 +389,11 @@ class SchedulerCache(ClusterCache):
         Returns the time in seconds, for deadlines.
     gates : PodGates, optional
         Feature gates that affect how pods are read; by default as in v1.36.
+
+    Raises
+    ------
+    ValueError
+        `ttl` is negative or not finite.
     """
 
     def __init__(
@@ -397,6 +402,10 @@ class SchedulerCache(ClusterCache):
         clock: Callable[[], float] = time.monotonic,
         gates: PodGates | None = None,
     ) -> None:
+        if ttl is not None and not 0 <= ttl < NEVER:
+            raise ValueError(
+                f"ttl must be at least 0 and finite, not {ttl}; None is for pods that never expire"
+            )
         super().__init__(ClusterState(gates=gates or PodGates()), clock)
         self.ttl = ttl
 
@@ -844,8 +853,8 @@ def new_scheduler_cache(
     ValueError
         `ttl` or `period` is negative or not finite.
     """
-    if ttl < 0 or period < 0:
-        raise ValueError(f"ttl and period must be at least 0, not {ttl} and {period}")
+    if period < 0:
+        raise ValueError(f"period must be at least 0, not {period}")
     cache = SchedulerCache(ttl, clock)
     cache.run(period, stop or threading.Event())
     return cache

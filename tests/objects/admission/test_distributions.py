@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,10 +190,3 @@ def test_what_a_distribution_would_add_is_told(name: str, of_node: dict[str, Any
     assert told(PLUGINS, asking) == []
     assert told(workload()) == []
     assert told(workload(limits={GPU: "1"}, tolerations=[{"operator": "Exists"}])) == []
-
-
-def test_plugins_are_kept(tmp_path: Path) -> None:
-    """They are a part of the cluster, in a file as on the command line."""
-    cluster = read(PLUGINS, node(), workload(limits={GPU: "1"}))
-    again = load(cluster.to_dict())
-    assert [one.kind for one in again.others].count("AdmissionPlugins") == 1

@@ -81,12 +81,6 @@ def test_directory_is_read_in_order_of_names(tmp_path: Path) -> None:
     assert names(load(tmp_path)) == ["n-10.yaml", "n-2.json", "n-3.yml"]
 
 
-def test_several_paths_are_read_in_order_given(tmp_path: Path) -> None:
-    (tmp_path / "b.json").write_text(json.dumps(node("b")))
-    (tmp_path / "a.json").write_text(json.dumps(node("a")))
-    assert names(load(str(tmp_path / "b.json"), tmp_path / "a.json")) == ["b", "a"]
-
-
 def test_kind_that_ends_in_list_is_an_object_without_items(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text('{"kind": "AllowList", "metadata": {"name": "x"}}')
     assert load(tmp_path / "f.json").skipped == {"AllowList": 1}

@@ -141,15 +141,6 @@ def dump(tmp_path: Path) -> Path:
     return tmp_path / "list.json"
 
 
-def test_a_dump_is_what_decoding_gives(dump: Path) -> None:
-    reader, cluster = PartsReader(), load(dump)
-    for value in json.loads(dump.read_bytes())["items"]:
-        text = json.dumps(value)
-        obj = read(reader, text)
-        assert obj == plain(text)
-        assert obj in (cluster.pods if value["kind"] == "Pod" else cluster.nodes)
-
-
 def test_pods_of_one_template_share_what_they_have_in_common(dump: Path) -> None:
     first, *rest = load(dump).pods
     assert len({pod.spec.node_name for pod in rest}) == 3
@@ -235,26 +226,8 @@ def test_a_bad_line(name: str, after: str, tmp_path: Path) -> None:
     assert refusal(tmp_path / "f.json").startswith(f"f.json: {expected}")
 
 
-def test_a_wrong_document_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(GOOD + '\n\n{"kind": "ConfigMap"}\n{}\n')
-    assert refusal(tmp_path / "f.json") == "f.json: document 3: no kind"
-
-
 def test_an_error_of_the_syntax_comes_first(tmp_path: Path) -> None:
     """Though it stands in a later piece of the file than the wrong object."""
     wrong = GOOD.replace('"c"', "7")
     (tmp_path / "f.json").write_text(f'{GOOD}\n{wrong}\n{GOOD}{" " * PIECE}\n{{"kind": }}\n')
     assert refusal(tmp_path / "f.json") == "f.json:4: invalid JSON: invalid character"
-
-
-def test_lines_of_json_in_a_yaml_file(tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_text(f"{GOOD}\n---\n{GOOD}\n".replace('"p"', '"q"', 1))
-    assert [obj.name for obj in load(tmp_path / "f.yaml").pods] == ["q", "p"]
-
-
-def test_an_item_is_named_by_its_place_in_the_list(tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(f'{{"kind": "List", "items": [{GOOD}, {{"kind": "Node"}}]}}')
-    assert (
-        refusal(tmp_path / "f.json")
-        == "f.json: Node (items[1]): metadata.name: Required value: name or generateName is required"
-    )

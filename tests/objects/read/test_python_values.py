@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from moorage.errors import InputError
-from moorage.kube import Deployment, Node, Pod, PriorityClass, dump, load, object_to_dict, read_object
+from moorage.kube import Node, Pod, dump, load, object_to_dict, read_object
 
 META = {"name": "web", "labels": {"app_name": "web"}, "creationTimestamp": "2026-01-02T03:04:05Z"}
 CONTAINER = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "500m"}}}
@@ -130,15 +130,6 @@ def test_the_group_of_a_client_decides_where_a_kind_has_two() -> None:
     assert len(load(of_pykube("Job", "batch.volcano.sh/v1alpha1", job)).pods) == 3
 
 
-def test_a_later_argument_is_applied_to_an_earlier_one() -> None:
-    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    (found,) = load(web | {"spec": spec}, web | {"spec": spec | {"replicas": 3}}).others
-    assert isinstance(found, Deployment)
-    assert found.spec.replicas == 3
-
-
 def test_a_string_is_a_text_by_its_line_break_or_its_brace(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^kind: Node: no such file$"):
         load("kind: Node")
@@ -155,10 +146,6 @@ def test_times_of_python_are_those_of_the_api() -> None:
         assert node.metadata.creation_timestamp == "2026-01-02T03:04:05Z"
     labelled = read_object(NODE | {"metadata": {"name": "n", "labels": {"day": day}}})
     assert labelled.metadata.labels == {"day": "2026-01-02"}
-
-
-def test_no_objects_in_a_list_are_none() -> None:
-    assert len(load(NODE, []).nodes) == 1
 
 
 # ---- errors ------------------------------------------------------------------------------------------------
@@ -193,11 +180,6 @@ def test_an_error_names_source_object_and_field(value: Any, text: str) -> None:
     assert str(caught.value).startswith(text)
 
 
-def test_an_error_names_the_argument_among_several() -> None:
-    with pytest.raises(InputError, match=r"^argument 2: items\[1\]: no kind$"):
-        load(NODE, [WEB, {}])
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -216,17 +198,6 @@ def test_another_type_is_an_error_of_types(value: Any, text: str) -> None:
 
 
 # ---- one object --------------------------------------------------------------------------------------------
-
-
-def test_one_object_gets_the_defaults_of_the_api_server() -> None:
-    pod = read_object(
-        WEB | {"spec": {"containers": [CONTAINER], "priorityClassName": "gold"}}, Pod, classes=[GOLD]
-    )
-    assert (pod.key, pod.spec.scheduler_name, pod.spec.priority) == ("default/web", "default-scheduler", 7)
-    assert read_object(pod) is pod
-
-
-GOLD = read_object({"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 7}, PriorityClass)
 
 
 @pytest.mark.parametrize(

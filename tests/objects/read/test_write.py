@@ -98,32 +98,6 @@ def test_what_yaml_would_misread_is_quoted(text: str) -> None:
     assert document["metadata"]["labels"] == {text: text}
 
 
-def test_layout_in_yaml() -> None:
-    obj = pod(
-        "p",
-        {"containers": [{"name": "c", "resources": {"requests": {"cpu": 0.5, "memory": "1e3", "pods": 7}}}]},
-        metadata={"labels": {"on": "true", "app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
-    )
-    assert dump([obj, obj], "yaml") == "---\n".join(["""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: p
-  creationTimestamp: '2026-01-01T00:00:00Z'
-  labels:
-    'on': 'true'
-    app: web
-spec:
-  containers:
-  - name: c
-    resources:
-      requests:
-        cpu: 0.5
-        memory: '1e3'
-        pods: 7
-"""] * 2)  # fmt: skip
-
-
 def test_layout_in_json() -> None:
     one = '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}'
     assert dump([node("n")]) == one + "\n"
@@ -157,11 +131,6 @@ def test_empty_fields_are_left_out_unless_they_mean_something() -> None:
             "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [everything]}},
         },
     }
-
-
-def test_another_api_version_stays() -> None:
-    obj = decode_object({"kind": "Deployment", "apiVersion": "extensions/v1beta1", "metadata": {"name": "d"}})
-    assert decode_object(encode_object(obj)).api_version == "extensions/v1beta1"
 
 
 def same(cluster: Cluster, read: Cluster) -> None:

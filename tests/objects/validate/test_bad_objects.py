@@ -11,7 +11,6 @@ from tests.make import Json
 from tests.objects.refusal import refusal
 
 POD: Json = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
-NODE: Json = {"kind": "Node", "metadata": {"name": "node"}}
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 
 
@@ -69,18 +68,3 @@ BAD = [
 def test_an_object_beyond_a_bound_is_refused_in_a_short_line(value: Json, text: str, tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps(value))
     assert refusal(tmp_path / "f.json").endswith(text)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "text"),
-    [
-        (POD, {"metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}}}, "Pod default/p"),
-        (NODE, {"spec": {"unschedulable": True}}, "Node node"),
-    ],
-)
-def test_two_objects_of_a_name_that_differ_are_refused(
-    first: Json, second: Json, text: str, tmp_path: Path
-) -> None:
-    (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": [first, first | second]}))
-    place = "listed twice, and different in f.json, items[0]"
-    assert refusal(tmp_path / "f.json") == f"f.json: {text}: {place}"

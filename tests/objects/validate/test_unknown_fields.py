@@ -122,22 +122,6 @@ def missing(struct: str, path: list[str]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
-@pytest.mark.parametrize(
-    ("kind", "least"), [("PodGroup", "minCount"), ("CompositePodGroup", "minGroupCount")]
-)
-def test_pod_groups_of_a_newer_release(version: str, kind: str, least: str) -> None:
-    struct = unknown_fields.struct_of(kind, f"scheduling.k8s.io/{version}")
-    policy = {"gang": {least: 1}}
-    ref = {"workloadName": "w", "templateName": "t"}
-    spec = {"schedulingPolicy": policy, "workloadRef": ref, "parentCompositePodGroupName": "c"}
-    spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
-    assert unknown_fields.unknown_fields({"kind": kind, "spec": spec}, struct) == []
-    wrong = {"spec": spec | {"schedulingPolicy": {"gang": {"minimum": 1}}, "size": 3}}
-    found = [unknown_fields.path_text(path) for path in unknown_fields.unknown_fields(wrong, struct)]
-    assert sorted(found) == ["spec.schedulingPolicy.gang.minimum", "spec.size"]
-
-
 def test_the_table_is_made_of_a_schema() -> None:
     definitions = {
         "io.k8s.api.core.v1.Thing": {
@@ -212,19 +196,3 @@ def test_a_release_knows_its_own_fields(release: str, paths: list[str]) -> None:
     }
     unknown = unknown_fields.unknown_fields(spec, "core.v1.PodSpec", release)
     assert [unknown_fields.path_text(path) for path in unknown] == paths
-
-
-def test_fields_of_karpenters_kinds_are_known() -> None:
-    struct = unknown_fields.struct_of("NodePool", "karpenter.sh/v1")
-    pool = {
-        "metadata": {"name": "a"},
-        "spec": {"limits": {"cpu": "9"}, "disruption": {"budgets": [{"nodes": "1"}]}},
-    }
-    assert unknown_fields.unknown_fields(pool, struct) == []
-    pool["spec"] = {"limit": {}, "template": {"spec": {"requirement": [], "requirements": [{"keey": "a"}]}}}
-    found = [unknown_fields.path_text(path) for path in unknown_fields.unknown_fields(pool, struct)]
-    assert found == [
-        "spec.limit",
-        "spec.template.spec.requirement",
-        "spec.template.spec.requirements[0].keey",
-    ]

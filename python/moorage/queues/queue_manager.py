@@ -24,7 +24,6 @@ from .queue_cycle import Entry, SchedulingCycle
 from .quota import Node
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
-from .whole_amounts import Amounts, FlavorResource
 from .workloads import (
     ADMITTED,
     BY_CHECK,
@@ -199,23 +198,13 @@ class Kueue:
     def copy(self) -> Kueue:
         """Return one that goes on from here by itself."""
         new = copy(self)
-        new._generations = self._known_generations()
-        new._snapshot = None
+        for name, value in vars(self).items():
+            if isinstance(value, dict | set):
+                setattr(new, name, value.copy())
+        new._generations, new._snapshot = self._known_generations(), None
         new.workloads = {key: workload.copy() for key, workload in self.workloads.items()}
         new._busy = self._busy.copy()
         new._pending = {name: queue.copy(new.workloads, new._busy) for name, queue in self._pending.items()}
-        for name in (
-            "_objects",
-            "_touched",
-            "_retried",
-            "_leaving",
-            "_evicted",
-            "_queued",
-            "_moved",
-            "_decided",
-            "_preempting",
-        ):
-            setattr(new, name, getattr(self, name).copy())
         return new
 
     def take_moved(self) -> list[str]:
@@ -727,15 +716,11 @@ class Kueue:
                 self._touched[key] = None
         self.settle()
 
-    def heads(self) -> list[tuple[QueuedWorkload, str]]:
-        """Take the heads of all active queues, by the name of the queue."""
-        active = [name for name in sorted(self._busy) if not self.snapshot.queues[name].inactive]
-        return [(head, name) for name in active if (head := self._pending[name].pop()) is not None]
-
     def cycle(self) -> Cycle:
         """Run one scheduling cycle, and let the controllers follow it."""
         self.settle()
-        heads = self.heads()
+        active = [name for name in sorted(self._busy) if not self.snapshot.queues[name].inactive]
+        heads = [(head, name) for name in active if (head := self._pending[name].pop()) is not None]
         scheduling = SchedulingCycle(self.snapshot, self.settings, self._policies, self.matches)
         decided, refused = scheduling.run(heads)
         admitted, preempted = [], []
@@ -845,15 +830,6 @@ class Kueue:
         that wait for something to happen, by name."""
         pending = self._pending[queue]
         return [each.key for each in pending.in_order()], sorted(pending.inadmissible)
-
-    def usage(self, node: Node) -> dict[FlavorResource, int]:
-        """Return what a queue or cohort uses, without what is 0."""
-        return {key: cell.usage for key, cell in sorted(node.cells.items()) if cell.usage}
-
-    def topology_usage(self) -> dict[str, dict[str, Amounts]]:
-        """Return what pods with topologies use, by flavor and domain."""
-        topologies = self.snapshot.topologies.items()
-        return {flavor: each.usage_by_domain() for flavor, each in topologies}
 
 
 def _checks_of(workload: QueuedWorkload, queue: Queue) -> set[str]:

@@ -216,9 +216,7 @@ def _told(kueue: Kueue, cycle: Cycle, finished: list[str]) -> Json:
         if queue.inactive:
             queues[name]["inactive"] = queue.inactive
             continue
-        usage[name] = {
-            f"{flavor}/{resource}": used for (flavor, resource), used in kueue.usage(queue).items()
-        }
+        usage[name] = _usage(queue)
         shares[name] = _share(queue.share().weighted())
     told: Json = {
         "attempts": list(cycle.attempts),
@@ -240,22 +238,18 @@ def _told(kueue: Kueue, cycle: Cycle, finished: list[str]) -> Json:
         "queues": queues,
         "usage": usage,
     }
-    cohorts = {
-        name: {f"{flavor}/{resource}": used for (flavor, resource), used in kueue.usage(cohort).items()}
-        for name, cohort in snapshot.cohorts.items()
-    }
+    cohorts = {name: _usage(cohort) for name, cohort in snapshot.cohorts.items()}
     if kueue.settings.fair_sharing is not None:
         shares |= {
             f"cohort {name}": _share(each.share().weighted()) for name, each in snapshot.cohorts.items()
         }
         told["shares"] = shares
-    used_of = kueue.topology_usage()
     topology = {
         flavor: {
             domain: {key: text(key, value) for key, value in used.items() if value}
-            for domain, used in used_of[flavor].items()
+            for domain, used in each.usage_by_domain().items()
         }
-        for flavor in snapshot.topologies
+        for flavor, each in snapshot.topologies.items()
     }
     optional = {
         "cohorts": cohorts,
@@ -264,6 +258,12 @@ def _told(kueue: Kueue, cycle: Cycle, finished: list[str]) -> Json:
         "finished": finished,
     }
     return told | {key: value for key, value in optional.items() if value}
+
+
+def _usage(node: Any) -> Json:
+    """What a queue or cohort uses, without what is 0."""
+    cells = sorted(node.cells.items())
+    return {f"{flavor}/{resource}": cell.usage for (flavor, resource), cell in cells if cell.usage}
 
 
 def _share(value: float) -> str:

@@ -67,11 +67,10 @@ from .field_checks import Rule as StructRule
 # Refuses tolerations with operators that a feature gate of the API server allows.
 
 GATE = "TaintTolerationComparisonOperators"
-SUPPORTED = '"Equal", "Exists", "Lt", "Gt"'  # as the API server says it
 
 
 def refuse_comparisons(obj: Object) -> None:
-    """Refuse a manifest with tolerations that compare numbers (kubernetes v1.36, ValidateTolerations).
+    """Refuse an object with tolerations that compare numbers (kubernetes v1.36, ValidateTolerations).
 
     Call it where the gate TaintTolerationComparisonOperators is off. Objects of a server, which has accepted
     them, stay.
@@ -90,10 +89,9 @@ def refuse_comparisons(obj: Object) -> None:
         return
     for path, spec in _pod_specs(obj):
         for at, toleration in enumerate(spec.tolerations):
-            if toleration.operator in ("Lt", "Gt"):
-                text = f'Unsupported value: "{toleration.operator}": supported values: {SUPPORTED}'
-                where = f"{path}.tolerations[{at}].operator"
-                raise InputError(f"{text}. This operator needs the feature gate {GATE}", path=where)
+            from .rules.scheduling_rules import comparison_errors  # few objects have tolerations
+
+            _refuse(comparison_errors({"operator": toleration.operator}, f"{path}.tolerations[{at}]", {}))
 
 
 def _pod_specs(obj: Object) -> Iterator[tuple[str, PodSpec]]:

@@ -9,9 +9,9 @@ from typing import Any
 from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 
 from ...apiserver.decode import decode
-from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required
+from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported
 from ...model.meta import LabelSelector
-from ..field_checks import Rules, format_causes, label_faults, wrong, wrong_choice
+from ..field_checks import Rules, during, format_causes, label_faults, wrong, wrong_choice
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
 _NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -118,7 +118,6 @@ def _taint_errors(taint: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """A toleration. Whether it may compare numbers depends on a feature gate, which another rule knows."""
     key, operator = value.get("key") or "", value.get("operator") or "Equal"
     text, effect = value.get("value") or "", value.get("effect") or ""
     if not key and operator != "Exists":
@@ -133,6 +132,12 @@ def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     elif operator == "Exists" and text:
         why = "value must be empty when `operator` is 'Exists'"
         yield Fault(f"{path}.operator", invalid(text, why))
+
+
+def comparison_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """A toleration that compares numbers; a server lists these operators as supported all the same."""
+    if (operator := value.get("operator")) in ("Lt", "Gt"):
+        yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists", "Lt", "Gt")))
 
 
 def _spread_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -168,7 +173,10 @@ RULES: Rules = {
     "core.v1.NodeSelectorTerm": (_node_term_errors,),
     "core.v1.PodAffinityTerm": (_pod_term_errors,),
     "core.v1.Taint": (_taint_errors,),
-    "core.v1.Toleration": (_toleration_errors,),
+    "core.v1.Toleration": (
+        _toleration_errors,
+        during("since 1.35; off TaintTolerationComparisonOperators", comparison_errors),
+    ),
     "core.v1.TopologySpreadConstraint": (_spread_errors,),
     "core.v1.PodOS": (_system_errors,),
     "core.v1.PodSpec": (_pod_errors,),

@@ -73,6 +73,14 @@ def test_what_is_accepted(value: int | str, field: str) -> None:
 # ---- the status ----
 
 
+def test_a_minimum_counts_the_pods_themselves() -> None:
+    pods = [member("a"), member("b"), member("c", owned("Job", "unknown"))]
+    assert allowed({"minAvailable": 2}, *pods) == (1, 3, 2, 3)
+    assert allowed({"minAvailable": 3}, *pods) == (0, 3, 3, 3)
+    assert allowed({"minAvailable": 9}, *pods) == (0, 3, 9, 3)
+    assert allowed({"minAvailable": 0}, *pods) == (3, 3, 0, 3)
+
+
 def test_only_healthy_pods_count() -> None:
     others = [
         member("waits", on=""),
@@ -93,6 +101,10 @@ def test_only_matching_pods_of_its_namespace() -> None:
     assert allowed({"minAvailable": 0, "selector": {}}, *strange) == (1, 1, 0, 1)
 
 
+def test_a_budget_that_says_nothing_allows_nothing() -> None:
+    assert allowed({}, member("a")) == (0, 1, 0, 0)
+
+
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController", "StatefulSet"])
 def test_shares_are_of_the_replicas_of_the_workload(kind: str) -> None:
     one = workload(kind, "w", {"replicas": 5})
@@ -103,6 +115,16 @@ def test_shares_are_of_the_replicas_of_the_workload(kind: str) -> None:
     assert allowed({"maxUnavailable": "30%"}, one, *pods) == (1, 4, 3, 5)
     assert allowed({"minAvailable": "50%"}, one, *pods) == (1, 4, 3, 5)
     assert allowed({"minAvailable": "100%"}, one, *pods) == (0, 4, 5, 5)
+
+
+def test_a_deployment_stands_for_its_replica_sets() -> None:
+    pods = [member(f"p{i}", owned("ReplicaSet", f"w-{i % 2}")) for i in range(4)]
+    sets = [
+        workload("ReplicaSet", f"w-{i}", {"replicas": 2}, metadata=owned("Deployment", "w")) for i in (0, 1)
+    ]
+    deployment = workload("Deployment", "w", {"replicas": 3})
+    assert allowed({"maxUnavailable": 1}, deployment, *sets, *pods) == (2, 4, 2, 3)
+    assert allowed({"maxUnavailable": 1}, *sets, *pods) == (1, 4, 3, 4)
 
 
 def test_several_workloads_add_up_and_pods_without_one_are_not_expected() -> None:

@@ -194,3 +194,15 @@ def test_an_older_reading_that_was_edited_is_a_conflict() -> None:
     (one,), (refused,) = cluster.pods, cluster.refused_objects
     assert (one.spec.active_deadline_seconds, one.spec.node_name, one.status.phase) == (None, "n1", "Running")
     assert "the object has been modified" in refused.message
+
+
+def test_equal_objects_count_once() -> None:
+    """Those without a namespace are of the namespace default."""
+    named = pod(meta={"namespace": "default"})
+    cluster = load([deployment(), deployment(), pod()], [pod(), named])
+    assert (len(cluster.pods), len(cluster.others), cluster.warnings) == (1, 1, [])
+
+
+def test_a_replaced_object_must_be_valid() -> None:
+    with pytest.raises(InputError, match=r"argument 1: Pod p: spec.containers: Required value"):
+        load(pod(spec={"containers": []}), pod())

@@ -202,3 +202,8 @@ def test_defaults_of_a_struct_hide_none_of_its_manifest(kind: str) -> None:
         for each in (value, filled)
     ]
     assert strategies[0] == strategies[1]
+
+
+def test_a_storage_class_has_the_defaults_of_its_manifest() -> None:
+    filled = fill(make("StorageClass", "s", provisioner="p"))
+    assert (filled.reclaim_policy, filled.volume_binding_mode) == ("Delete", "Immediate")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.kube import ephemeral_claims
 from tests.make import make
 from tests.objects.make import CONTAINERS, expand, node, pod
 
@@ -131,3 +132,9 @@ def test_claims_that_are_made_are_bound() -> None:
     one = Scheduler(found)
     assert set(one.run().placements) == {"default/db-0", "default/db-1", "default/p"}
     assert {claim.status.phase for claim in one.client.list(PersistentVolumeClaim)[0]} == {"Bound"}
+
+
+def test_pods_that_go_get_no_claims() -> None:
+    assert claims(expand(with_ephemeral("p", "a", deletionTimestamp=DELETED))) == {}
+    bare = pod("p", {"volumes": [{"name": "a", "ephemeral": {}}, {"name": "b"}]})
+    assert ephemeral_claims([bare]) == []  # type: ignore[list-item]

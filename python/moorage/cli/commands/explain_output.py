@@ -253,6 +253,11 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
     explanation = explained.explanation
     fits, total = len(explanation.feasible), len(explanation.order)
     yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
+    if explained.outcomes:
+        # A new node changes neither a volume's place nor a selector that just misses its pod.
+        by_kind = {fact.kind: fact for group in explanation.groups for fact in group.evidence}
+        missing, claim = by_kind.get("missing-pod"), by_kind.get("claim")
+        yield from (DecidingLine(fact.text) for fact in (missing, claim) if fact is not None)
     yield from map(DecidingLine, explained.outcomes)
     if explanation.bound_to:
         yield f"already bound to {explanation.bound_to}; explained without it"

@@ -534,8 +534,10 @@ class ClusterChanges:
         zones = [zone] if isinstance(zone, str) else zone
         for each in zones:
             if each not in by_zone:
-                known = filter(None, by_zone)
-                raise InputError(f'no Node is in the zone "{each}"{nearest_or_known(each, known)}')
+                near = nearest_or_known(each, filter(None, by_zone))
+                if "," in each:
+                    near = "; name each zone by itself, and repeat the option"
+                raise InputError(f'no Node is in the zone "{each}"{near}')
         return self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
 
     @typed

@@ -20,7 +20,7 @@ from moorage.grouped import grouped
 from moorage.lazy import NamedTuple
 
 from ..messages import ROWS, most_rows, note
-from ..options.change_options import command_alike
+from ..options.change_options import command_alike, given_words
 from .printing import (
     COMMENT_ROWS,
     first_rows,
@@ -179,11 +179,13 @@ def _finding_cases(verdict: Verdict) -> Iterator[Case]:
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         kind, _, name = workload.text.partition("/")
         question = ["explain", f"{kind}/{workload.namespace}/{name}"]
+        drain = ""
         if status == KEPT:  # the drain is explained, and what would let it end
-            question = ["plan", "drain", *dict.fromkeys(outcome.node for outcome in finding.group.outcomes)]
+            drain, nodes = "--drain", dict.fromkeys(outcome.node for outcome in finding.group.outcomes)
+            question = ["plan", "drain", *(given_words(drain) or nodes)]
         has_place = status in (NOT_ROLLED_OUT, NOT_STARTED)
         explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
-        command = command_alike(question) if explains else ""
+        command = command_alike(question, asked_by=drain) if explains else ""
         text = f"{what}: {reason}{finding.hint}{because}"
         yield Case(title, text, finding.counts, command)
 

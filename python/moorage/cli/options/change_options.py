@@ -73,7 +73,9 @@ def _given(values: Mapping[str, Any], order: Iterable[click.Parameter]) -> Itera
             yield Given(option, (option.secondary_opts if value is False else option.opts)[0], words)
 
 
-def command_alike(question: Sequence[str], changes: Iterable[RequestedChange] = ()) -> str:
+def command_alike(
+    question: Sequence[str], changes: Iterable[RequestedChange] = (), asked_by: str = ""
+) -> str:
     """Return the command that asks about the cluster of the current command.
 
     Parameters
@@ -82,15 +84,24 @@ def command_alike(question: Sequence[str], changes: Iterable[RequestedChange] = 
         Its first words.
     changes : iterable of RequestedChange, optional
         Beside those of the current command.
+    asked_by : str, optional
+        An option of the current command that the question replaces; see `given_words`.
     """
     given = [
         option
         for option in click.get_current_context().meta[_GIVEN]
-        if heading_of(option.parameter) in (CHANGES, INPUT, NEW_NODES, SCHEDULER)
+        if option.option != asked_by
+        and heading_of(option.parameter) in (CHANGES, INPUT, NEW_NODES, SCHEDULER)
         and option.parameter.name != "seeds"
     ]
     words = [word for entry in (*given, *changes) for word in (entry.option, *entry.words)]
     return shlex.join(["moorage", *question, *words])
+
+
+def given_words(option: str) -> list[str]:
+    """Return the arguments of an option of the current command, each once."""
+    given = click.get_current_context().meta[_GIVEN]
+    return [*dict.fromkeys(word for each in given if each.option == option for word in each.words)]
 
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:

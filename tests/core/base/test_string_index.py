@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -80,7 +81,8 @@ def test_keys_are_held_as_long_as_they_are_in_an_index() -> None:
 
 def without_memory(operation: Callable[[], object]) -> bool:
     """Carry an operation out while there is no memory; whether it ran out."""
-    memory = pytest.importorskip("_testcapi", reason="a CPython without its test modules")
+    import _testcapi as memory  # type: ignore[import-not-found]
+
     memory.set_nomemory(0)
     try:
         operation()
@@ -91,7 +93,7 @@ def without_memory(operation: Callable[[], object]) -> bool:
     return False
 
 
-def test_what_is_removed_and_put_back_needs_no_memory() -> None:
+def removed_and_put_back() -> None:
     keys = [f"key-{number}" for number in range(1000)]
     one = StringIndex()
     for number, key in enumerate(keys):
@@ -102,7 +104,7 @@ def test_what_is_removed_and_put_back_needs_no_memory() -> None:
     assert dict(one.items()) == dict.fromkeys(keys, 7)
 
 
-def test_where_memory_runs_out_nothing_changes() -> None:
+def one_too_many() -> None:
     one = StringIndex()
     for number in range(8):
         one.put(f"key-{number}", number)
@@ -111,3 +113,13 @@ def test_where_memory_runs_out_nothing_changes() -> None:
     assert sorted(one.items()) == before
     one.put("one too many", 8)
     assert one.find("one too many", ABSENT) == 8
+
+
+@pytest.mark.parametrize("check", [removed_and_put_back, one_too_many])
+def test_what_is_put_without_memory_is_put_whole_or_not_at_all(check: Callable[[], None]) -> None:
+    """In a process of its own: other threads of this one would run out of memory, too."""
+    pytest.importorskip("_testcapi", reason="a CPython without its test modules")
+    code = f"from {__name__} import {check.__name__} as check; check()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0

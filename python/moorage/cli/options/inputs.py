@@ -471,8 +471,6 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         if not _is_piped():
             raise click.UsageError("give the cluster with -f (- is standard input) or --kubeconfig")
         options = {**options, "files": ("-",)}
-    if again := next((name for at, name in enumerate(options["files"]) if name in options["files"][:at]), ""):
-        raise click.UsageError(f"-f {again} is given twice; give it once")
     from moorage.kube.read.python_values import file_named
 
     held = held_inputs()

@@ -13,7 +13,7 @@ from moorage.kube import Pod
 from moorage.store import ObjectStore
 from tests.doors.engine import scheduler_state as module
 from tests.doors.live import collection
-from tests.leaks.test_leaks import blocks, resident
+from tests.leaks.test_leaks import BLOCKS, blocks, resident
 from tests.make import manifest, node, owned, pod
 
 ALIVE = 300
@@ -49,9 +49,10 @@ def job_pods(nodes: int) -> Iterator[Scheduler]:
 
 
 def check_flat(kept: list[int]) -> None:
-    """At no moment of the second half more is kept than at some moment of the first."""
+    """At no moment of the second half more is kept than at some moment of the first, but for what the
+    interpreter's caches and other tests' threads may take; a leak shows once per pod."""
     half = len(kept) // 2
-    assert max(kept[half:]) < max(kept[:half]) + AT_ONCE
+    assert max(kept[half:]) <= max(kept[:half]) + BLOCKS
 
 
 def test_what_is_kept_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,8 +75,10 @@ class PoolFacts:
         used = {node.pool for node in self._up.nodes}
         for pool in self._judge.question.pools:
             limit = pool.spec.limits.get("nodes")
-            count = limited_amounts(pool, nodes).get("nodes")
-            if limit is not None and count is not None and pool.name in used and count > Quantity(limit):
+            if limit is None or pool.name not in used:
+                continue
+            count = limited_amounts(pool, nodes)["nodes"]
+            if count > Quantity(limit):
                 yield (
                     f"NodePool {pool.name} has {count} nodes then, above its limits.nodes {limit}: Karpenter "
                     "does not count down nodes within a pass"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.alone import run_alone
 from tests.doors.engine import StringIndex
 
 ABSENT = -7
@@ -119,7 +119,4 @@ def one_too_many() -> None:
 def test_what_is_put_without_memory_is_put_whole_or_not_at_all(check: Callable[[], None]) -> None:
     """In a process of its own: other threads of this one would run out of memory, too."""
     pytest.importorskip("_testcapi", reason="a CPython without its test modules")
-    code = f"from {__name__} import {check.__name__} as check; check()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.returncode == 0
+    run_alone(check)

@@ -123,12 +123,13 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     """
     if kind is Node:
         return f"a Node is not scheduled; {about_nodes(name)}"
-    if kind is CompositePodGroup:
+    if kind is CompositePodGroup or kind.__name__ == "Workload":  # those that are there are explained
         namespace, _, name = name.rpartition("/")
-        if any(obj.name == name for obj in scheduler.client.list(kind, namespace)[0]):
-            return groups_instead(scheduler.client, namespace, name)
-        every = scheduler.client.list(kind)[0]
-        return f"there is no such {kind.__name__}{_alike(every, kind.__name__, name)}"
+        if all(obj.name != name for obj in scheduler.client.list(kind, namespace)[0]):
+            every = scheduler.client.list(kind)[0]
+            return f"there is no such {kind.__name__}{_alike(every, kind.__name__, name)}"
+    if kind is CompositePodGroup:
+        return groups_instead(scheduler.client, namespace, name)
     instead = "name a pod or a workload, such as deploy/web"
     if kind is NodePool:
         instead = "plan nodes says which nodes it makes, explain POD --by pool why it makes none"

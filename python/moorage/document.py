@@ -33,7 +33,7 @@ class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         parts = {name: getattr(source, name) for name in names if name not in others} | others
         defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
         lacks = {name for name, part in parts.items() if defaults.get(name) is UNSET and part in (None, "")}
-        return cls(**{name: _shown(part) for name, part in parts.items() if name not in lacks})
+        return cls(**{name: shown(part) for name, part in parts.items() if name not in lacks})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON value."""
@@ -41,8 +41,8 @@ class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         return value
 
 
-def _shown(part: Any) -> Any:
-    """Return an attribute as documents have it."""
+def shown(part: Any) -> Any:
+    """Return an attribute, or a list of answers, as documents have it."""
     if hasattr(part, "document"):
         return part.document()
-    return [*map(_shown, part)] if type(part) in (list, tuple) else part
+    return [*map(shown, part)] if type(part) in (list, tuple) else part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
 from itertools import compress
 from typing import Literal
 
@@ -21,7 +22,7 @@ from moorage.kube.model.meta import whole
 from moorage.kube.model.node import INSTANCE_TYPE, REJECTING_EFFECTS, SHORT_LABELS, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.ownership import Workload, Workloads
-from moorage.lazy import NamedTuple
+from moorage.lazy import NamedTuple, lazy_attribute
 
 from ..asked_pods import free_amounts
 from .driver_devices import DriverRoom, room_of_drivers
@@ -214,7 +215,7 @@ def node_room(
     price_of: PriceOf = unknown_price,
 ) -> list[Room]:
     """Return the room on nodes; see `Questions.node_room`."""
-    return NodeRooms(scheduler, names, price_of).by(by)
+    return [room.document() for room in NodeRooms(scheduler, names, price_of).by(by)]
 
 
 def rows_of(scheduler: PodScheduler, names: Sequence[str] | None) -> list[int]:
@@ -261,9 +262,9 @@ class NodeRooms:
         workloads, state = workloads_of(scheduler.client), scheduler.cache.state
         self._limits_of = dict[tuple[int, ...], dict[str, int]]()
         self._workload_of = dict[int, Workload]()
-        self._held = {row: self._count(state.pods_of(row), workloads) for row in self.rows}
+        self.held = cache(lambda row: self._count(state.pods_of(row), workloads))
 
-    def by(self, label: str = "") -> list[Room]:
+    def by(self, label: str = "") -> list[LazyRoom]:
         """Return the room on each node, or on the nodes with each value of a label.
 
         Raises
@@ -288,7 +289,7 @@ class NodeRooms:
             if name == PODS or name in FIRST or any(column[row] for row in self.rows)
         ]
         used.sort(key=shown_rank)
-        return [self._room(name, rows, used) for name, rows in groups.items()]
+        return [LazyRoom(self, name, rows, used) for name, rows in groups.items()]
 
     def _count(self, pods: Iterable[Pod], workloads: Workloads) -> _Held:
         classes, of_class = self.scheduler.cache.state.classes, self._workload_of
@@ -309,85 +310,128 @@ class NodeRooms:
                 held.limits.update(limits)
         return held
 
-    def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
-        names = [
-            each for each in names if "/" not in each or any(self.allocatable[each][row] for row in rows)
-        ]
-        nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
-        allocatable, requested = (self._sums(of, rows, names) for of in (self.allocatable, self.requested))
-        is_open = [
-            not node.spec.unschedulable
-            and all(taint.effect not in REJECTING_EFFECTS for taint in node.spec.taints)
-            for node in nodes
-        ]
-        free = self._sums(self.free, [*compress(rows, is_open)], names)
-        restricted = self._sums(
-            self.free, [row for row, yes in zip(rows, is_open, strict=True) if not yes], names
-        )
-        taints = dict.fromkeys(taint.text for node in nodes for taint in node.spec.taints)
-        schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
-        largest = self._largest(schedulable, names)
-        holders = self._holders(rows, allocatable)
-        about = len(rows), self.zone(rows), self.pool(rows), self.type(rows), len(schedulable)
-        amounts = allocatable, requested, self._limits(rows, names), free, restricted, largest
-        devices = room_of_drivers(self.paid.devices.get(node.name, {}) for node in nodes)
-        known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
-        prices = price_fields([price for price, _ in known], len(rows))
-        prices |= {"idle": rounded(sum(price.most * idle for price, idle in known))} if known else {}
-        shares = {each: requested[each] / total for each, total in allocatable.items() if total}
-        undated = frozenset[str]() if self.scheduler.store is None else self.scheduler.store.undated
-        dated = (node for node in nodes if node.metadata.uid not in undated)
-        times = (node.metadata.creation_timestamp for node in dated)
-        created = min((time for time in times if time and seconds(time) > 0), default=UNSET)
-        statuses = {node_status(node) for node in nodes}
-        versions = {node.status.node_info.kubelet_version for node in nodes}
-        more = {"use": self._use(rows), "share": shares, "created": created, **prices}
-        more |= {"status": only(statuses), "version": only(versions)}
-        return Room(name, *about, *amounts, tuple(taints), holders, devices, **more)
-
     @staticmethod
-    def _sums(columns: Mapping[str, list[int]], rows: list[int], names: list[str]) -> dict[str, int]:
+    def sums(columns: Mapping[str, list[int]], rows: list[int], names: list[str]) -> dict[str, int]:
+        """Return the sums of columns over rows."""
         return {name: sum([columns[name][row] for row in rows]) for name in names}
 
-    def _limits(self, rows: list[int], names: list[str]) -> dict[str, int]:
-        """Return the sums of limits, cpu in millicores."""
-        limits = Counter[str]()
-        for row in rows:
-            limits.update(self._held[row].limits)
-        return {name: limits[name] for name in names if name in limits}
-
-    def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
+    def use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
+        """Return what is measured of nodes."""
         names = (f"Node {self.scheduler.table.row_name(row)}" for row in rows)
         needs = ({name: column[row] for name, column in self.requested.items()} for row in rows)
         return measured_use(self.usage, zip(names, needs, strict=True)) if self.usage else UNSET
 
-    def _largest(self, rows: list[int], names: list[str]) -> dict[str, int]:
-        """Return what is free on the node with the largest pod that fits; nothing where none does."""
-        rows = [row for row in rows if self.free[PODS][row]]
+
+class LazyRoom:
+    """The room on nodes, with the attributes of `Room`; those that a usual table does not show are computed
+    when they are read."""
+
+    def __init__(self, of: NodeRooms, name: str, rows: list[int], names: list[str]) -> None:
+        self._of, self._rows, objects = of, rows, of.scheduler.table.objects
+        self._names = [
+            each for each in names if "/" not in each or any(of.allocatable[each][row] for row in rows)
+        ]
+        self._objects = nodes = [node for row in rows if (node := objects[row]) is not None]
+        self._open = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
+        is_free = [
+            not (
+                node.spec.unschedulable
+                or any(taint.effect in REJECTING_EFFECTS for taint in node.spec.taints)
+            )
+            for node in nodes
+        ]
+        closed = [row for row, yes in zip(rows, is_free, strict=True) if not yes]
+        self.name, self.nodes, self.schedulable = name, len(rows), len(self._open)
+        self.zone, self.pool, self.type = of.zone(rows), of.pool(rows), of.type(rows)
+        self.allocatable, self.requested = (
+            of.sums(columns, rows, self._names) for columns in (of.allocatable, of.requested)
+        )
+        self.free, self.restricted = (
+            of.sums(of.free, each, self._names) for each in ([*compress(rows, is_free)], closed)
+        )
+        self.devices = room_of_drivers(of.paid.devices.get(node.name, {}) for node in nodes)
+        known = [paid for row in rows if (paid := of.paid.of(row)) is not None]
+        prices = price_fields([price for price, _ in known], len(rows))
+        self.price, self.unpriced, self.least = (
+            prices.get(each, UNSET) for each in ("price", "unpriced", "least")
+        )
+        self.idle = rounded(sum(price.most * idle for price, idle in known)) if known else UNSET
+        self.use = of.use(rows)
+
+    def document(self) -> Room:
+        """Return the room with all that is known of it."""
+        return Room.from_object(self)
+
+    @lazy_attribute
+    def limits(self) -> dict[str, int]:
+        """The sums of limits, cpu in millicores."""
+        limits = Counter[str]()
+        for row in self._rows:
+            limits.update(self._of.held(row).limits)
+        return {name: limits[name] for name in self._names if name in limits}
+
+    @lazy_attribute
+    def largest(self) -> dict[str, int]:
+        """What is free on the node with the largest pod that fits; nothing where none does."""
+        free, (cpu, memory) = self._of.free, (self._of.free[name] for name in FIRST)
+        rows = [row for row in self._open if free[PODS][row]]
         if not rows:
             return {}
-        free = [self.free[name] for name in FIRST]
-        most = [max(1, *[column[row] for row in rows]) for column in free]
-        best = max(
-            rows, key=lambda row: min(column[row] / top for column, top in zip(free, most, strict=True))
-        )
-        return {name: amount for name in names if name != PODS and (amount := self.free[name][best])}
+        most_cpu, most_memory = (max(1, *[column[row] for row in rows]) for column in (cpu, memory))
+        best = max(rows, key=lambda row: min(cpu[row] / most_cpu, memory[row] / most_memory))
+        return {name: amount for name in self._names if name != PODS and (amount := free[name][best])}
 
-    def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
-        """Return the workloads, those with the largest share of a resource first."""
-        held, classes = Counter[tuple[Workload, int]](), self.scheduler.cache.state.classes
-        for row in rows:
-            held.update(self._held[row].pods)
+    @lazy_attribute
+    def holders(self) -> tuple[Holder, ...]:
+        """The workloads, those with the largest share of a resource first."""
+        held, classes = Counter[tuple[Workload, int]](), self._of.scheduler.cache.state.classes
+        for row in self._rows:
+            held.update(self._of.held(row).pods)
         pods, requested = Counter[Workload](), dict[Workload, Counter[str]]()
         for (workload, pod_class), number in held.items():
             pods[workload] += number
             sums = requested.setdefault(workload, Counter())
             for name, need in classes.shape_of(pod_class).needs.items():
                 sums[name] += number * need
+        totals = self.allocatable
 
         def share(workload: Workload) -> float:
             needs = requested[workload].items()
-            return max([0.0, *[need / allocatable[name] for name, need in needs if allocatable.get(name)]])
+            return max([0.0, *[need / totals[name] for name, need in needs if totals.get(name)]])
 
-        first = sorted(pods, key=share, reverse=True)[: self.most]
+        first = sorted(pods, key=share, reverse=True)[: self._of.most]
         return tuple([Holder(pod.namespace, pod.text, pods[pod], dict(requested[pod])) for pod in first])
+
+    @lazy_attribute
+    def taints(self) -> tuple[str, ...]:
+        """The texts of taints of any of the nodes."""
+        return tuple(dict.fromkeys(taint.text for node in self._objects for taint in node.spec.taints))
+
+    @lazy_attribute
+    def share(self) -> dict[str, float]:
+        """By resource, the requested part of what is allocatable."""
+        return {name: self.requested[name] / total for name, total in self.allocatable.items() if total}
+
+    @property
+    def fullest(self) -> float:
+        """See `Room.fullest`."""
+        return self.document().fullest
+
+    @lazy_attribute
+    def created(self) -> str | UnsetType:
+        """When the oldest node was created."""
+        store = self._of.scheduler.store
+        undated = frozenset[str]() if store is None else store.undated
+        dated = (node for node in self._objects if node.metadata.uid not in undated)
+        times = (node.metadata.creation_timestamp for node in dated)
+        return min((time for time in times if time and seconds(time) > 0), default=UNSET)
+
+    @lazy_attribute
+    def status(self) -> str:
+        """What `node_status` says of all nodes alike."""
+        return only({node_status(node) for node in self._objects})
+
+    @lazy_attribute
+    def version(self) -> str:
+        """The version of the kubelet that all nodes have."""
+        return only({node.status.node_info.kubelet_version for node in self._objects})

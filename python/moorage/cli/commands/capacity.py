@@ -44,7 +44,7 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.nodes.node_room import NodeRooms, Room
+    from moorage.answers.nodes.node_room import LazyRoom, NodeRooms
     from moorage.answers.scheduler import Scheduler
     from moorage.document import Document
     from moorage.kube import Cluster
@@ -287,11 +287,11 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         stage()
         of = "namespace" if of_namespaces else by or ""
         rows, of_prices, rooms = _rows(scheduler, of, selector, options)
-        pools: list[Room] = []
+        pools: list[LazyRoom] = []
         if rooms and not of and shares == (None, None) and output in ("table", "markdown"):
             has_several = len({room.pool for room in rows}) > 1
             pools = sorted(rooms.by("pool"), key=attrgetter("name")) if has_several else []
-        if of not in ("namespace", "workload", "device", "queue"):
+        if shares != (None, None):
             rows = _between(rows, *shares)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
@@ -351,7 +351,7 @@ def _rows(
     return sorted(rows, key=lambda room: (room.name == NO_LABEL, room.name)), notes, rooms
 
 
-def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> list[Room]:
+def _between(rooms: Sequence[LazyRoom], over: float | None, under: float | None) -> list[LazyRoom]:
     """Return the nodes of which more is requested than one share, and less than another."""
     lower, upper = -inf if over is None else over, inf if under is None else under
     return [room for room in rooms if lower < room.fullest < upper]
@@ -359,7 +359,7 @@ def _between(rooms: Sequence[Room], over: float | None, under: float | None) -> 
 
 _FIELDS = {"age": "created", "cpu%": "share.cpu", "memory%": "share.memory", "pods": "requested.pods"}
 """What --sort-by calls fields of nodes."""
-T = TypeVar("T", bound="Document")
+T = TypeVar("T", bound="Document | LazyRoom")
 
 
 def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
@@ -370,14 +370,17 @@ def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
     usual : str
         The field that has the amount of a resource that is named alone.
     """
+    from moorage.document import shown
+
     if usual == "free" and field == "share":
-        return sorted(items, key=lambda item: -item.fullest)  # type: ignore[attr-defined]
+        return sorted(items, key=lambda item: -item.fullest)  # type: ignore[union-attr]
     field = _FIELDS.get(field, field) if usual == "free" else field
-    fields = [dict(_fields(item.to_dict())) for item in items]
+    documents: list[Document] = shown([*items])
+    fields = [dict(_fields(each.to_dict())) for each in documents]
     names = {name for values in fields for name in values}
     name = field if field in names else f"{usual}.{field}"
     if items and name not in names:
-        if field in items[0].__struct_encode_fields__:
+        if field in documents[0].__struct_encode_fields__:
             raise InputError(f"no {field} is known", source="--sort-by", obj=repr(field))
         resources = {name.partition(".")[2] for name in names if name.startswith(f"{usual}.")}
         hint = nearest_or_known(field, names | resources)

@@ -12,12 +12,12 @@ from msgspec import UNSET
 
 from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceShare, DeviceUse, HeldDevices
 from moorage.answers.nodes.driver_devices import DriverRoom
-from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
+from moorage.answers.nodes.node_room import FIRST, PODS, LazyRoom, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable, table_lines
 from moorage.autoscalers.hourly_cost import HourlyCost, price_text, sum_text
 from moorage.cluster.amounts import readable, unit
-from moorage.document import Document
+from moorage.document import Document, shown
 from moorage.errors import number_of
 from moorage.notes import DecidingLine
 
@@ -25,7 +25,7 @@ from ..messages import terminal_width
 from .printing import print_names, write_answer
 
 _SHORT = {"memory": "mem"}
-Row = Room | NamespaceUse | WorkloadUse
+Row = LazyRoom | Room | NamespaceUse | WorkloadUse
 Column = tuple[str, Callable[[Any], Any]]
 """A heading, and the cell of a row."""
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def write_nodes(
-    form: str, rooms: Sequence[Room], by: str, about: AboutInput, pools: Sequence[Room] = ()
+    form: str, rooms: Sequence[LazyRoom], by: str, about: AboutInput, pools: Sequence[LazyRoom] = ()
 ) -> None:
     """Print the room on nodes, and a row for each of their pools.
 
@@ -54,12 +54,20 @@ def write_nodes(
         print_names(f"node/{room.name}" for room in rooms)
         return
 
-    answer = NodesDocument(by=by or "node", items=rooms)
-    lines, tables = [_nodes_headline(rooms)], [_table(rooms, by, _ALL)]
-    if form not in ("wide", "html"):
+    lines = [_nodes_headline(rooms)]
+    if form in ("wide", "html"):
+        tables = [_table(rooms, by, _ALL)]
+    else:
         tables = [_fitting(rooms, by), *([_fitting(pools, "pool")] if pools else [])]
     page = partial(_page, f"Nodes by {by}" if by else "Nodes", lines, tables, about)
-    write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by), page)
+    write_answer(
+        form,
+        lambda: (NodesDocument(by=by or "node", items=shown(rooms)), about),
+        lines,
+        tables,
+        lambda: _raw_table(rooms, by),
+        page,
+    )
 
 
 def _page(title: str, lines: Sequence[str], tables: Iterable[PrintedTable], about: AboutInput) -> PageOf:
@@ -141,7 +149,7 @@ def write_node(
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 
 
-def _nodes_headline(rooms: Sequence[Room]) -> str:
+def _nodes_headline(rooms: Sequence[LazyRoom]) -> str:
     """Return how much of the nodes is free, and what they cost."""
     if not rooms:
         return "no node has such a share"
@@ -388,7 +396,7 @@ def _use_columns(title: str, name: str, rows: Sequence[Row], is_raw: bool = Fals
         yield title, partial(_raw_use, name) if is_raw else lambda row: _used(name, [row])
 
 
-def _resources(rooms: Sequence[Room]) -> list[str]:
+def _resources(rooms: Sequence[LazyRoom]) -> list[str]:
     """Return the resources of which some row has something, in the order of rows."""
     return sorted({name for room in rooms for name in room.allocatable}, key=shown_rank)
 
@@ -397,7 +405,7 @@ _LEAST, _PRICED, _MORE, _ALL = range(4)
 """How much a table of nodes has: what is requested and free; prices; what else is short; all."""
 
 
-def _fitting(rooms: Sequence[Room], by: str) -> PrintedTable:
+def _fitting(rooms: Sequence[LazyRoom], by: str) -> PrintedTable:
     """Return the table with as much as has a line for each row."""
     width = terminal_width()
     tables = (_table(rooms, by, much) for much in (_MORE, _PRICED))
@@ -405,7 +413,7 @@ def _fitting(rooms: Sequence[Room], by: str) -> PrintedTable:
     return next(fitting, None) or _table(rooms, by, _LEAST)
 
 
-def _table(rooms: Sequence[Room], by: str, much: int) -> PrintedTable:
+def _table(rooms: Sequence[LazyRoom], by: str, much: int) -> PrintedTable:
     """Return a row for each node or group."""
     is_wide = much == _ALL
     columns: list[Column] = [(by or "NODE", attrgetter("name"))]
@@ -433,20 +441,20 @@ def _table(rooms: Sequence[Room], by: str, much: int) -> PrintedTable:
     return _printed(columns, rooms)
 
 
-def _parts(name: str, room: Room) -> str:
+def _parts(name: str, room: LazyRoom) -> str:
     """Return how much of a resource is requested, of how much."""
     total = room.allocatable.get(name, 0)
     return f"{readable(name, room.requested[name])}/{readable(name, total)}" if total else ""
 
 
-def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterator[Column]:
-    def of_total(text: Callable[[Room, int], str]) -> Callable[[Room], str]:
+def _resource_columns(name: str, rooms: Sequence[LazyRoom], is_wide: bool) -> Iterator[Column]:
+    def of_total(text: Callable[[LazyRoom, int], str]) -> Callable[[LazyRoom], str]:
         return lambda room: text(room, room.allocatable[name]) if name in room.allocatable else ""
 
-    def limits(room: Room, total: int) -> str:
+    def limits(room: LazyRoom, total: int) -> str:
         return _share(room.limits[name], total) if name in room.limits else ""
 
-    def free(room: Room, total: int) -> str:
+    def free(room: LazyRoom, total: int) -> str:
         more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
         if room.nodes == 1 and more:
             return more.strip(" ")
@@ -463,15 +471,15 @@ def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterat
     yield "FREE", of_total(free)
 
 
-def _drivers(rooms: Sequence[Room]) -> list[str]:
+def _drivers(rooms: Sequence[LazyRoom]) -> list[str]:
     return sorted({driver for room in rooms for driver in room.devices})
 
 
-def _of_driver(driver: str, text: Callable[[DriverRoom], Any]) -> Callable[[Room], Any]:
+def _of_driver(driver: str, text: Callable[[DriverRoom], Any]) -> Callable[[LazyRoom], Any]:
     return lambda room: text(room.devices[driver]) if driver in room.devices else ""
 
 
-def _cordoned(room: Room) -> str:
+def _cordoned(room: LazyRoom) -> str:
     cordoned = room.nodes - room.schedulable
     return str(cordoned or "") if room.nodes > 1 else "yes" * cordoned
 
@@ -489,7 +497,7 @@ def _sizes(amounts: Mapping[str, int]) -> str:
     return f"{cpu} cpu, {memory}"
 
 
-def _held_by(room: Room) -> str:
+def _held_by(room: LazyRoom) -> str:
     texts = []
     for holder in room.holders:
         extended = [f"{amount} {name}" for name, amount in sorted(holder.requested.items()) if "/" in name]
@@ -498,7 +506,7 @@ def _held_by(room: Room) -> str:
     return ", ".join(texts)
 
 
-def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
+def _raw_table(rooms: Sequence[LazyRoom], by: str) -> PrintedTable:
     columns: list[Column] = [(by or "node", attrgetter("name")), ("nodes", attrgetter("nodes"))]
     columns += [("cordoned", lambda room: room.nodes - room.schedulable)]
     columns += [(name, attrgetter(name)) for name in ("type", "zone", "status", "version")]

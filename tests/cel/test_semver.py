@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cel.test_selectors import matches
-from tests.doors.kube import EvaluationError, compare, parse_semver
+from tests.doors.engine import SelectorError
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,9 @@ from tests.doors.kube import EvaluationError, compare, parse_semver
     ],
 )
 def test_texts_that_are_no_versions(text: str, error: str) -> None:
-    with pytest.raises(EvaluationError) as caught:
-        parse_semver(text)
+    assert matches(f'!isSemver("{text}")')
+    with pytest.raises(SelectorError) as caught:
+        matches(f'semver("{text}").major() == 0')
     assert str(caught.value) == error
 
 
@@ -49,11 +50,11 @@ ORDERED = (
 
 
 def test_versions_are_ordered_by_semver() -> None:
-    versions = [parse_semver(text) for text in ORDERED]
-    for at, one in enumerate(versions):
-        for other_at, other in enumerate(versions):
-            assert compare(one, other) == (at > other_at) - (at < other_at)
-    assert not compare(parse_semver("1.0.0+a.-.0"), parse_semver("1.0.0"))
+    for at, one in enumerate(ORDERED):
+        for other_at, other in enumerate(ORDERED):
+            order = (at > other_at) - (at < other_at)
+            assert matches(f'semver("{one}").compareTo(semver("{other}")) == {order}')
+    assert matches('semver("1.0.0+a.-.0").compareTo(semver("1.0.0")) == 0')
 
 
 @pytest.mark.parametrize(

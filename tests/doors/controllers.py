@@ -15,19 +15,15 @@ from moorage.controllers.queues.queued_pods import queued_unit as queued_unit
 from moorage.controllers.resource_claim_controller import ResourceClaimController as ResourceClaimController
 
 # The controller by itself: tables of upstream's tests, its threads, locks and metrics.
-from moorage.controllers.volume_operations import ControllerParameters as ControllerParameters
 from moorage.controllers.volume_operations import Operations as Operations
 
 # What a volume plugin is, for plugins that tests write.
-from moorage.controllers.volume_plugins import DeletableVolumePlugin as DeletableVolumePlugin
 from moorage.controllers.volume_plugins import InMemoryProvisioner as InMemoryProvisioner
+from moorage.controllers.volume_plugins import RecyclableVolumePlugin as RecyclableVolumePlugin
 
 # Operations and volumes in memory: tables of upstream's tests, locks, and threads that fail.
-from moorage.controllers.volume_plugins import ProvisionableVolumePlugin as ProvisionableVolumePlugin
-from moorage.controllers.volume_plugins import RecyclableVolumePlugin as RecyclableVolumePlugin
 from moorage.controllers.volume_plugins import VolumeInUseError as VolumeInUseError
 from moorage.controllers.volume_plugins import VolumeOptions as VolumeOptions
-from moorage.controllers.volume_plugins import VolumePlugin as VolumePlugin
 
 # Sentences about unknown provisioners, without a command.
 from moorage.controllers.volume_plugins import unknown_topologies as unknown_topologies

@@ -67,8 +67,6 @@ from moorage.kube.cel.kubernetes_functions import library as library
 from moorage.kube.cel.parser import parse as parse
 from moorage.kube.cel.program import Evaluation as Evaluation
 from moorage.kube.cel.program import compile_expression as compile_expression
-from moorage.kube.cel.text_formats import compare as compare
-from moorage.kube.cel.text_formats import parse_semver as parse_semver
 from moorage.kube.cel.type_checker import TypeChecker as TypeChecker
 from moorage.kube.cel.values import DEVICE as DEVICE
 
@@ -86,8 +84,6 @@ from moorage.kube.edit import anonymize as anonymize
 
 # Rules of manifests, field by field.
 from moorage.kube.field_errors import Fault as Fault
-from moorage.kube.field_errors import forbidden as forbidden
-from moorage.kube.field_errors import invalid as invalid
 from moorage.kube.field_errors import part as part
 from moorage.kube.field_errors import parts as parts
 
@@ -182,7 +178,6 @@ from moorage.kube.workloads.revisions import is_updated as is_updated
 from moorage.kube.workloads.revisions import mark_of as mark_of
 
 # The steps of strategies, by themselves.
-from moorage.kube.workloads.rollout_steps import canary_counts as canary_counts
 from moorage.kube.workloads.rollout_steps import steps_text as steps_text
 
 # Claims of a pod's own, which others would make.

@@ -11,8 +11,6 @@ from typing import Any
 from tests.doors.kube import (
     OF_NEW_PODS,
     Fault,
-    forbidden,
-    invalid,
     manifest_causes,
     part,
     parts,
@@ -22,6 +20,7 @@ from tests.doors.kube import (
 from tests.make import Json
 
 _LISTS = ("containers", "initContainers")
+QUALITY = "Pod QOS Class may not change as a result of resizing"
 
 
 def subresource_causes(old: Json, new: Json, subresource: str) -> list[Fault]:
@@ -65,14 +64,14 @@ def _resize_causes(old: Json, new: Json) -> Iterator[Fault]:
     before, after = part(old, "spec"), part(new, "spec")
     quality = quality_of_service(before)
     if quality != quality_of_service(after):
-        yield Fault("spec", invalid(quality, "Pod QOS Class may not change as a result of resizing"))
+        yield Fault("spec", f'Invalid value: "{quality}": {QUALITY}')
     running = [
         status
         for status in parts(part(old, "status"), "containerStatuses")
         if part(status, "state").get("running") is not None
     ]
     if running and running[0].get("resources") is None:
-        yield Fault("spec", forbidden("Pod running on node without support for resize"))
+        yield Fault("spec", "Forbidden: Pod running on node without support for resize")
     for name in _LISTS:
         pairs = zip(parts(before, name), parts(after, name), strict=True)
         for at, (own, changed) in enumerate(pairs):
@@ -80,9 +79,9 @@ def _resize_causes(old: Json, new: Json) -> Iterator[Fault]:
                 amounts = [part(part(container, "resources"), which) for container in (own, changed)]
                 if not amounts[0].keys() <= amounts[1].keys():
                     field = f"spec.{name}[{at}].resources.{which}"
-                    yield Fault(field, forbidden(f"resource {which} cannot be removed"))
+                    yield Fault(field, f"Forbidden: resource {which} cannot be removed")
     if _bare(_without_compute(before)) != _bare(_without_compute(after)):
-        yield Fault("spec", forbidden("only cpu and memory resources are mutable"))
+        yield Fault("spec", "Forbidden: only cpu and memory resources are mutable")
 
 
 def _without_compute(spec: Json) -> Json:

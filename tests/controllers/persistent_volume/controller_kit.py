@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 from tests.doors.controllers import (
-    ControllerParameters,
     InMemoryProvisioner,
     PersistentVolumeController,
     VolumeOptions,
@@ -17,6 +16,7 @@ from tests.doors.controllers import (
 )
 from tests.words import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
+from moorage.compat import ControllerParameters
 from moorage.engine.framework import EventRecorder
 from moorage.engine.volume import VolumeError
 from moorage.kube import (

@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.kube import canary_counts, steps_text
+from tests.doors.kube import steps_text
 
 from moorage.kube import decode_object
+
+
+def steps_of(kind: str, strategy: Any, replicas: int = 10) -> str:
+    group = {"Rollout": "argoproj.io/v1alpha1", "CloneSet": "apps.kruise.io/v1alpha1"}[kind]
+    field = {"Rollout": "strategy", "CloneSet": "updateStrategy"}[kind]
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, field: strategy}
+    return steps_text(
+        decode_object({"kind": kind, "apiVersion": group, "metadata": {"name": "a"}, "spec": spec})
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +41,10 @@ from moorage.kube import decode_object
 def test_a_canary_without_a_router_is_nearest_to_its_weight(
     replicas: int, weight: int, surge: int, counts: tuple[int, int]
 ) -> None:
-    assert canary_counts(replicas, weight, surge) == counts
+    strategy = {"canary": {"maxSurge": surge, "maxUnavailable": 1 - surge, "steps": [{"setWeight": weight}]}}
+    assert steps_of("Rollout", strategy, replicas).startswith(
+        f"{counts[0]} new and {counts[1]} old pods at setWeight {weight}, "
+    )
 
 
 STEPS = [{"setWeight": 30}, {"pause": {}}, {"setCanaryScale": {"replicas": 1}}, {"setWeight": 50}]
@@ -80,15 +94,8 @@ DYNAMIC = {"canary": {**ROUTED["canary"], "dynamicStableScale": True, "steps": [
     ],
 )
 def test_steps_have_pods_by_the_rules_of_their_operator(kind: str, strategy: Any, text: str) -> None:
-    group = {"Rollout": "argoproj.io/v1alpha1", "CloneSet": "apps.kruise.io/v1alpha1"}[kind]
-    field = {"Rollout": "strategy", "CloneSet": "updateStrategy"}[kind]
-    labels = {"app": "a"}
-    spec = {"replicas": 10, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
-    obj = {"kind": kind, "apiVersion": group, "metadata": {"name": "a"}, "spec": {**spec, field: strategy}}
-    assert steps_text(decode_object(obj)) == text
+    assert steps_of(kind, strategy) == text
 
 
 def test_of_a_strategy_that_nobody_takes_nothing_is_told() -> None:
-    spec = {"replicas": 2, "strategy": {"canary": {"steps": [{"setWeight": "much"}]}}}
-    obj = {"kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1", "metadata": {"name": "a"}, "spec": spec}
-    assert steps_text(decode_object(obj)) == ""
+    assert steps_of("Rollout", {"canary": {"steps": [{"setWeight": "much"}]}}) == ""

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
-from tests.doors.controllers import ControllerParameters, PersistentVolumeController
+from tests.doors.controllers import PersistentVolumeController
 from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
 
+from moorage.compat import ControllerParameters
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.live.client import ApiClient
 from moorage.store import ApiError, Informer, InformerFactory

@@ -8,18 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage.errors import InputError, examples, located
 from moorage.kube import Node, Object, Quantity
 from moorage.kube.model.autoscaling import (
     CAPACITY,
+    MACHINE_CAPACITY,
     PRIORITIES,
     STATUS,
     AutoscalerFlags,
     ConfigMap,
     MachineGroup,
 )
+from moorage.kube.model.meta import ObjectMeta
 from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
@@ -161,6 +163,7 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
     if STATUS in maps:
         known.source = known.source or f"configmap {maps[STATUS].key}"
         sizes = [*_sizes_of_status(maps[STATUS].data.get("status", ""))] or sizes
+    machines = _with_autoscalers(machines)
     if machines and not sizes:
         known.source = known.source or examples([each.source for each in machines], 3)
         sizes = [(each.name, each.min_size, each.max_size) for each in machines]
@@ -269,6 +272,24 @@ def _groups(
             template = {"template": templates[name]} if name in templates else {}
             groups[key] = {"name": name, "minSize": least, "maxSize": most} | label | of_zone | template
     return [*groups.values()]
+
+
+def _with_autoscalers(machines: Iterable[MachineGroup]) -> list[MachineGroup]:
+    """Return the sets of machines with sizes. OpenShift's operator gives a set those of the MachineAutoscaler
+    that names it, and copies its own annotations to those of cluster-autoscaler that are missing."""
+    groups = {(each.namespace, each.name): each for each in machines if not each.target}
+    for each in machines:
+        if each.target:
+            key = each.namespace, each.target
+            says = dict(groups[key].capacity) if key in groups else {}
+            copied = {name: says[own] for own, name in MACHINE_CAPACITY.items() if own in says}
+            if "memory" in copied:
+                copied["memory"] += "Mi"
+            if copied.get("gpu-count", "0") != "0":
+                copied["gpu-type"] = "nvidia.com/gpu"
+            meta = ObjectMeta(name=each.target, namespace=each.namespace)
+            groups[key] = structs.replace(each, metadata=meta, capacity=copied | says)
+    return [each for each in groups.values() if each.max_size]
 
 
 def _machine_template(machines: MachineGroup) -> dict[str, Any]:

@@ -157,7 +157,8 @@ class ConfigMap(Object, frozen=True):
 
 class MachineGroup(Object, frozen=True):
     """The sizes of a set of machines that cluster-autoscaler scales, as which it is named: annotations of
-    Cluster API, or a MachineAutoscaler of OpenShift. `capacity` has what annotations say of its nodes."""
+    Cluster API, or a MachineAutoscaler of OpenShift, whose set is its `target`. `capacity` has what
+    annotations say of its nodes, those of OpenShift with their whole keys."""
 
     kind: str = "MachineGroup"
     api_version: str = "moorage.dev/v1"
@@ -165,10 +166,16 @@ class MachineGroup(Object, frozen=True):
     min_size: int = 0
     max_size: int = 0
     capacity: dict[str, str] = {}
+    target: str = ""
 
 
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 """How annotations begin that say what nodes of a set of machines would be."""
+MACHINE_CAPACITY = {
+    f"machine.openshift.io/{key}": name
+    for key, name in (("vCPU", "cpu"), ("memoryMb", "memory"), ("GPU", "gpu-count"), ("maxPods", "maxPods"))
+}
+"""Annotations of OpenShift, and which of the others its operator makes of them."""
 
 
 def annotated_sizes(annotations: Mapping[str, str]) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from ..apiserver.unread_fields import HIDDEN
 from ..model.autoscaling import (
     CAPACITY,
     KUEUE_KEY,
+    MACHINE_CAPACITY,
     PRIORITIES,
     STATUS,
     AutoscalerFlags,
@@ -307,25 +308,32 @@ class _OfTarget(msgspec.Struct, frozen=True):
 
 
 def read_machine_group(document: Any, kind: str) -> MachineGroup | None:
-    """Read the sizes that cluster-autoscaler keeps a set of machines within; None for another object. A
-    MachineSet of a MachineDeployment is no group."""
+    """Read the sizes that cluster-autoscaler keeps a set of machines within, or only what its nodes would be;
+    None for another object. A MachineSet of a MachineDeployment is no group."""
     if kind not in _MACHINE_GROUPS or (meta := metadata_of(document)) is None:
         return None
     source = f"{kind.lower()} {meta.namespace or 'default'}/{meta.name}"
     if kind == "MachineAutoscaler":
         spec = decode(document, _OfTarget).spec
-        named = ObjectMeta(name=spec.scale_target_ref.name, namespace=meta.namespace)
         return MachineGroup(
-            metadata=named, source=source, min_size=spec.min_replicas, max_size=spec.max_replicas
+            metadata=ObjectMeta(name=f"{kind.lower()}-{meta.name}", namespace=meta.namespace),
+            source=source,
+            min_size=spec.min_replicas,
+            max_size=spec.max_replicas,
+            target=spec.scale_target_ref.name,
         )
     sizes = [text or "0" for text in annotated_sizes(meta.annotations)]
     is_part = any(owner.kind == "MachineDeployment" for owner in meta.owner_references)
-    if is_part or not all(map(str.isdigit, sizes)) or int(sizes[1]) <= int(sizes[0]):
-        return None
-    named, (least, most) = ObjectMeta(name=meta.name, namespace=meta.namespace), map(int, sizes)
+    is_sized = all(map(str.isdigit, sizes)) and int(sizes[1]) > int(sizes[0])
     capacity = {
-        key.removeprefix(CAPACITY): text for key, text in meta.annotations.items() if key.startswith(CAPACITY)
+        key.removeprefix(CAPACITY): text
+        for key, text in meta.annotations.items()
+        if key.startswith(CAPACITY) or key in MACHINE_CAPACITY
     }
+    if is_part or not (is_sized or capacity):
+        return None
+    named = ObjectMeta(name=meta.name, namespace=meta.namespace)
+    least, most = map(int, sizes) if is_sized else (0, 0)
     return MachineGroup(metadata=named, source=source, min_size=least, max_size=most, capacity=capacity)
 
 

@@ -337,8 +337,9 @@ def targets_of_workload(
 
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
     pods = (*simulation.before.values(), *simulation.new)
-    has_name = [pod for pod in pods if _is_of(simulation, pod, kind, name)]
-    listed = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    listed = [
+        pod for pod in pods if namespace in (None, pod.namespace) and _is_of(simulation, pod, kind, name)
+    ]
     return [pod for pod in listed if simulation.exists(pod)] or listed  # a rollout has removed others
 
 

@@ -30,9 +30,6 @@ from moorage.answers.explain.request_survey import DeviceSurvey as DeviceSurvey
 # A limit of the search is lowered to what a test can reach.
 from moorage.answers.explain.rules import devices as devices
 
-# Which rules leave too few devices on one node, where the text sums up all of them.
-from moorage.answers.explain.rules.devices import lacking_requests as lacking_requests
-
 # The type of the evidence whose numbers are recomputed from objects.
 from moorage.answers.explain.rules.room import RoomEvidence as RoomEvidence
 

@@ -39,9 +39,6 @@ from moorage._core.base.selectors import pod_matches_node_selector as pod_matche
 from moorage._core.base.selectors import tolerates as tolerates
 
 # Interned sets, strings and symbols, compared with dicts; and what forks may share of them.
-from moorage._core.base.sets import PortSets as PortSets
-from moorage._core.base.sets import Taint as Taint
-from moorage._core.base.sets import Toleration as Toleration
 from moorage._core.base.string_index import StringIndex as StringIndex
 from moorage._core.base.symbols import Symbols as Symbols
 
@@ -147,7 +144,6 @@ from moorage._core.state.cluster_state import ClusterState as ClusterState
 
 # Rules of a single pod or node, one by one, and as parts of twins.
 from moorage._core.state.images import normalized_image_name as normalized_image_name
-from moorage._core.state.node_terms import Requirement as Requirement
 
 # What pods of one template share, and what forks may share of it.
 from moorage._core.state.pod_class import Shape as Shape
@@ -180,7 +176,6 @@ from moorage.engine.devices.allocator import claim_results as claim_results
 
 # Undo of the cache.
 from moorage.engine.devices.claim_cache import ClaimCache as ClaimCache
-from moorage.engine.devices.claim_cache import may_be_of as may_be_of
 from moorage.engine.devices.claim_requests import AllocationError as AllocationError
 from moorage.engine.devices.claim_requests import ClaimRequests as ClaimRequests
 
@@ -358,9 +353,6 @@ from moorage.engine.scheduler.cycle.status_writes import patch_pod as patch_pod
 
 # Handlers are called one by one, and their calls are noted.
 from moorage.engine.scheduler.event_handlers import NodeHandler as NodeHandler
-
-# The way of a batch is left out, to compare it with cycles of single pods.
-from moorage.engine.scheduler.group_batch import GroupBatch as GroupBatch
 
 # What is remembered of placements, and what makes it void.
 from moorage.engine.scheduler.group_members import MOST_CHAINS as MOST_CHAINS

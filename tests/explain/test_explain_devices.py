@@ -15,7 +15,6 @@ from tests.conftest import NIGHTLY, SHARE
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
 from tests.doors.answers import devices as device_rules
-from tests.doors.answers import lacking_requests
 from tests.house.source import ROOT
 from tests.make import node, pod
 
@@ -249,7 +248,7 @@ def test_one_of_two_constraints_is_dropped() -> None:
 def test_a_selector_that_fails_is_told_by_its_error() -> None:
     """The rule itself would be that no device fulfils the selector."""
     found = explained(claim("c", [request("r", 1, f'device.attributes["{DRIVER}"].none == "z"')]))
-    assert [rule for _, rule in lacking_requests(found.claims[0], "b")] == ["no such key: none"]
+    assert [rule for _, rule in device_rules.lacking_requests(found.claims[0], "b")] == ["no such key: none"]
 
 
 def test_an_alternative_is_changed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import claim_cache, may_be_of
+from tests.doors.engine import claim_cache
 from tests.doors.kube import decode
 from tests.make import node, pod, scheduler
 
@@ -71,6 +71,7 @@ def test_an_allocation_whose_node_selector_is_invalid_is_an_error_of_the_pod() -
 
 def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+    may_be_of = claim_cache.may_be_of
 
     def count(claim: ResourceClaim, pod: Pod) -> bool:
         asked.append(pod.name)

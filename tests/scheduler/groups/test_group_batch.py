@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import GroupBatch, group_batch
+from tests.doors.engine import group_batch
 from tests.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
@@ -30,7 +30,7 @@ Groups = list[tuple[PodGroup, list[Pod]]]
 
 def place_in_batch(scheduler: Scheduler, groups: Groups) -> tuple[list[list[int]], int]:
     """The rows of the pods of each group, and the number of groups that had cycles of their own."""
-    batch = GroupBatch(
+    batch = group_batch.GroupBatch(
         scheduler.context, [group for group, _ in groups], [pods for _, pods in groups], [[] for _ in groups]
     )
     rows: list[list[int]] = []

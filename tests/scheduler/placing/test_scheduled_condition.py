@@ -10,11 +10,10 @@ from tests.doors.engine import StatusPatch, not_scheduled, patch_pod
 from tests.make import pod
 
 from moorage.engine.framework import NominatingInfo
-from moorage.kube import Condition, Pod, PodStatus
+from moorage.kube import Pod, PodStatus
 from moorage.store import ForbiddenError, ObjectStore
 
 FAILED = not_scheduled("Unschedulable", "no room")
-OTHER = Condition(type="Ready", status="True")
 
 
 def store(kind: type[ObjectStore] = ObjectStore, **status: Any) -> ObjectStore:
@@ -25,41 +24,6 @@ def store(kind: type[ObjectStore] = ObjectStore, **status: Any) -> ObjectStore:
 
 def status(of: ObjectStore) -> PodStatus:
     return of.get(Pod, "p", "default").status
-
-
-def test_the_condition_is_added_or_replaced_in_its_place() -> None:
-    one = store(conditions=(OTHER,))
-    patch_pod(one, pod("p"), FAILED, None)
-    assert status(one).conditions == (OTHER, FAILED)
-    error = not_scheduled("SchedulerError", "boom")
-    patch_pod(one, pod("p"), error, None)
-    assert status(one).conditions == (OTHER, error)
-
-
-@pytest.mark.parametrize(("before", "kept"), [("False", "then"), ("True", None)])
-def test_the_time_of_the_transition_stays_where_there_is_none(before: str, kept: str | None) -> None:
-    held = Condition(type="PodScheduled", status=before, last_transition_time="then")
-    one = store(conditions=(held,))
-    patch_pod(one, pod("p"), FAILED, None)
-    assert status(one).conditions == (replace(FAILED, last_transition_time=kept),)
-
-
-def test_a_nomination_stays_until_another_is_written() -> None:
-    one = store(nominated_node_name="a")
-    patch_pod(one, pod("p"), None, NominatingInfo(noop=True))
-    patch_pod(one, pod("p"), None, None)
-    assert status(one).nominated_node_name == "a"
-    patch_pod(one, pod("p"), None, NominatingInfo("b"))
-    assert status(one).nominated_node_name == "b"
-    patch_pod(one, pod("p"), None, NominatingInfo())
-    assert status(one).nominated_node_name == ""
-
-
-def test_what_changes_nothing_is_not_written() -> None:
-    one = store(conditions=(FAILED,), nominated_node_name="a")
-    version = one.get(Pod, "p", "default").metadata.resource_version
-    patch_pod(one, pod("p"), FAILED, NominatingInfo("a"))
-    assert one.get(Pod, "p", "default").metadata.resource_version == version
 
 
 def test_another_pod_of_that_name_is_left_alone() -> None:

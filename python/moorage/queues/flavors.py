@@ -192,10 +192,11 @@ class FlavorAssignment:
     def fit(self, fit: FlavorFit) -> None:
         self._fit = fit
 
-    def last(self) -> LastTried:
-        """Return where the next attempt goes on."""
+    def last(self) -> LastTried | None:
+        """Return where the next attempt goes on; None if it begins with the first flavors."""
         tried = [{key: choice.tried for key, choice in pods.choices.items()} for pods in self.pods]
-        return LastTried(self._generation, tuple(tried))
+        are_left = any(at != -1 for each in tried for at in each.values())
+        return LastTried(self._generation, tuple(tried)) if are_left else None
 
     def message(self) -> str:
         """Return why it does not fit now; "" if it does."""

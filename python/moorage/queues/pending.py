@@ -120,8 +120,7 @@ class PendingQueue:
             self._sticky = workload.key
         is_strict = self.strategy == STRICT
         at_once = reason != MISMATCH if is_strict else reason in (FAILED, PENDING_PREEMPTION)
-        has_flavors_left = workload.last is not None and workload.last.is_pending()
-        if (at_once or has_flavors_left) and _may_be_tried(workload, now):
+        if (at_once or workload.last is not None) and _may_be_tried(workload, now):
             self._push(workload)
         else:
             self._park(workload)

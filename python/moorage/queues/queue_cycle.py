@@ -136,10 +136,9 @@ class SchedulingCycle:
             if NEWER in (queue.preemption.within_cluster_queue, queue.preemption.reclaim_within_cohort):
                 rank = (*rank, workload.queue_time(self._settings))
             key = workload.shape(), rank
-            state = queue.root.version, queue.generation
-            if queue.tried_at != state:
+            if queue.tried_at != queue.root.version:
                 queue.tried.clear()
-                queue.tried_at = state
+                queue.tried_at = queue.root.version
         known = queue.tried.get(key)
         if known is None:
             entry.assignment, entry.targets = self._assign(workload, queue)

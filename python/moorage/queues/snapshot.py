@@ -62,8 +62,9 @@ class Queue(Node):
         Those that hold quota, by key.
     generation : int
         Grows whenever an earlier search for flavors counts no more.
-    tried, tried_at : dict, object
-        What was found for workloads that do not fit, and the state in which it holds; see `SchedulingCycle`.
+    tried, tried_at : dict, int
+        What was found for workloads that do not fit, and the version of the root at which it holds; see
+        `SchedulingCycle`.
     topologies : dict of str to TopologySnapshot
         Those of its flavors that have one.
     namespaces : dict of str to bool
@@ -95,7 +96,7 @@ class Queue(Node):
         self.workloads: dict[str, QueuedWorkload] = {}
         self.generation = 1
         self.tried: dict[Hashable, Any] = {}
-        self.tried_at: object = None
+        self.tried_at = 0
         rules = given.spec.admission_checks_strategy.admission_checks
         self.checks = {each.name: frozenset(each.on_flavors or self.flavors) for each in rules}
         known = [snapshot.flavors[name] for name in self.flavors if name in snapshot.flavors]

@@ -96,7 +96,8 @@ class Usage(NamedTuple):
 
 
 class LastTried(NamedTuple):
-    """Where the search for flavors goes on: by set of pods and resource the last flavor tried, or -1.
+    """Where the search for flavors goes on: by set of pods and resource the last flavor tried, or -1 if that
+    was the last of all.
 
     Attributes
     ----------
@@ -106,10 +107,6 @@ class LastTried(NamedTuple):
 
     generation: int
     flavors: tuple[Mapping[str, int], ...]
-
-    def is_pending(self) -> bool:
-        """Whether flavors are left to try."""
-        return any(at != -1 for each in self.flavors for at in each.values())
 
 
 class QueuedWorkload:
@@ -122,7 +119,7 @@ class QueuedWorkload:
     holds : tuple of AdmittedPods, or None
         What it holds of `cluster_queue`; None without a reservation of quota.
     last : LastTried, optional
-        Where its next attempt goes on.
+        Where its next attempt goes on, if flavors are left to try.
     written : list of (str, dict of str to int), optional
         What its status says that its sets of pods ask for.
     arrival : int

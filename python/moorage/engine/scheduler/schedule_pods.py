@@ -77,7 +77,7 @@ def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decisi
         context.enlist()
         pod = cast(ObjectStore, context.handle.client).create(pod)
         context.sync()
-        pod = context.pods.current(pod) or pod  # with the claims that controllers made
+    pod = with_claims(context, pod)
     batch = context.batch_of([pod])
     decision = cycle.schedule_one_pod(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
     if decision.binding:
@@ -88,6 +88,15 @@ def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decisi
         context.handle.client.delete(Pod, pod.name, pod.namespace)
     context.sync()
     return decision
+
+
+def with_claims(context: SchedulerState, pod: Pod) -> Pod:
+    """Return a pod with the claims that controllers have made for it."""
+    stored = context.pods.unbound(pod)
+    if stored is None:
+        return pod
+    statuses = stored.status.resource_claim_statuses
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
 
 
 def is_missing(context: SchedulerState, pod: Pod) -> bool:
@@ -148,8 +157,7 @@ class GivenPods(Struct):
         context, pod = self.context, self.batch.pod(at)
         if is_missing(context, pod):
             return schedule_apart(context, pod, is_new=True)
-        stored = context.pods.unbound(pod) or pod
-        return cycle.schedule_one_pod(context, engine, stored, self.batch.target(at))
+        return cycle.schedule_one_pod(context, engine, with_claims(context, pod), self.batch.target(at))
 
     def placed(self) -> ScheduleResult:
         """Place the pods, and end what that has begun; after an exception none stays assumed."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, combinations
 from math import ceil
 
 import msgspec
@@ -17,7 +17,13 @@ from moorage._core.provision.label_requirements import Vocabulary
 from moorage.cluster.amounts import compared
 from moorage.errors import InputError, examples, first_of, located, number_of
 from moorage.kube import Node, NodeOverlay, NodePool, NodeSelectorRequirement, Object, PersistentVolume
-from moorage.kube.model.autoscaling import NODE_CLASSES, GCENodeClass, KarpenterSettings, ProviderNodeClass
+from moorage.kube.model.autoscaling import (
+    NODE_CLASSES,
+    GCENodeClass,
+    KarpenterSettings,
+    NodeClaimRequirement,
+    ProviderNodeClass,
+)
 from moorage.kube.model.meta import whole
 from moorage.kube.model.node import REGION
 from moorage.lazy import NamedTuple
@@ -32,6 +38,7 @@ from .aws.ec2_instance_types import AUTO_MODE_DOMAIN, DOMAIN, NOT_LAUNCHED
 from .aws.node_class import DEFAULTS, ProviderOptions
 from .aws.region_types import allows_spot, asked_zones, aws_types, has_node_class
 from .instance_type import (
+    CAPACITY_TYPE,
     INSTANCE_TYPE,
     INTERFACES,
     MADE_HERE,
@@ -124,22 +131,48 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             yield f"{about}, which is no label of its provider, so it makes no node{hint}"
         elif like:
             yield f"{about}, a label of its own{hint}"
-    vocabulary, zones = Vocabulary(CORE | own), {each.zone for kind in types for each in kind.offerings}
-    has = has - {INSTANCE_TYPE} | ({ZONE} if zones else set())
-    in_zones = NodeSelectorRequirement(ZONE, "In", tuple(sorted(zones)))
-    for requirement in template.spec.requirements or ():
-        key = known.key(requirement.key)
-        of_pool = vocabulary.of_terms([requirement])
-        if key in has and not any(
-            of_pool.intersects(vocabulary.of_terms([each]))
-            for each in chain([in_zones], *(kind.requirements for kind in types))
-            if each.key == key
-        ):
-            text = f"{requirement.key} {requirement.operator} [{', '.join(requirement.values[:3])}]"
-            why = f": {NOT_LAUNCHED}" if key in _AUTO_MODE_SIZES else ""
-            about = f"NodePool {pool.name} asks for {text}"
-            yield f"{about}, which no known type meets, so it makes no node here{why}"
+    vocabulary = Vocabulary(CORE | own)
+    of_types = has | ({ZONE} if any(kind.offerings for kind in types) else set())
+    limited = [each for each in template.spec.requirements or () if known.key(each.key) in of_types]
+    for unmet in _unmet(limited, types, vocabulary):
+        keys = [known.key(each.key) for each in unmet]
+        if keys == [INSTANCE_TYPE]:
+            continue  # how many of them are known is told
+        texts = [f"{each.key} {each.operator} [{', '.join(each.values[:3])}]" for each in unmet]
+        together = " together" if len(unmet) > 1 else ""
+        why = f": {NOT_LAUNCHED}" if {*keys} & {*_AUTO_MODE_SIZES} else ""
+        about = f"NodePool {pool.name} asks for {' and '.join(texts)}"
+        yield f"{about}, which no known type meets{together}, so it makes no node here{why}"
     yield from _too_few_values(pool, types, vocabulary)
+
+
+def _unmet(
+    requirements: Sequence[NodeClaimRequirement], types: Iterable[InstanceType], vocabulary: Vocabulary
+) -> Sequence[Sequence[NodeClaimRequirement]]:
+    """Return the requirements that no offering of a type meets; else one of the smallest combinations."""
+    each_asked, met = [vocabulary.of_terms([each]) for each in requirements], set[frozenset[int]]()
+    of_offering = dict[tuple[NodeSelectorRequirement, ...], frozenset[int]]()
+
+    def meets(terms: tuple[NodeSelectorRequirement, ...]) -> frozenset[int]:
+        has = vocabulary.of_terms(terms)
+        return frozenset([at for at, each in enumerate(each_asked) if each.intersects(has)])
+
+    for kind in types if requirements else ():
+        of_kind = meets(tuple(kind.requirements))
+        for each in kind.offerings:
+            if each.may_come:
+                pair = zip((ZONE, CAPACITY_TYPE), (each.zone, each.capacity_type), strict=True)
+                own = tuple([NodeSelectorRequirement(key, "In", (value,)) for key, value in pair])
+                if own not in of_offering:
+                    of_offering[own] = meets(own)
+                met.add(of_kind & of_offering[own])
+    for size in range(1, len(requirements) + 1 if met else 0):
+        chosen = combinations(range(len(requirements)), size)
+        if unmet := [
+            [requirements[at] for at in each] for each in chosen if not any(map({*each}.issubset, met))
+        ]:
+            return unmet if size == 1 else unmet[:1]
+    return ()
 
 
 def _too_few_values(pool: NodePool, types: Sequence[InstanceType], vocabulary: Vocabulary) -> Iterator[str]:

@@ -63,7 +63,8 @@ class _Spread:
             self._fewest = 0
 
     def evidence(self, rows: Rows, has_labels: bool) -> Iterator[Evidence]:
-        """Yield the domains of some nodes that violate the constraint, and nodes without the label.
+        """Yield the domains of some nodes that violate the constraint, those with the fewest pods first, and
+        nodes without the label.
 
         Parameters
         ----------
@@ -84,7 +85,7 @@ class _Spread:
             for (value, nominated), many in nodes.items()
             if value is not None and self._with_pod(value, nominated) - self._fewest > self._max_skew
         ]
-        violated.sort(key=lambda skewed: -skewed[2])
+        violated.sort(key=lambda skewed: (self._with_pod(*skewed[:2]), -skewed[2]))  # the nearest miss first
         for value, nominated, many in violated[:MOST_DOMAINS]:
             yield self._of_domain(value, nominated, many)
         if len(violated) > MOST_DOMAINS:

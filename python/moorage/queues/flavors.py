@@ -21,6 +21,8 @@ from .topology_snapshot import DomainUsage, PlacedPods, TopologyDemand
 from .whole_amounts import PODS, Amounts, FlavorResource, per_pod, plus, text
 from .workloads import AdmittedPods, LastTried, Needs, QueuedWorkload, Usage
 
+BORROWS_LAST = "PreemptionOverBorrowing"
+
 
 class Mode(IntEnum):
     """How good a flavor is: the greater the better. Those between the first and the last need preemption."""
@@ -359,7 +361,7 @@ class FlavorAssigner:
         fungibility = self._queue.fungibility
         wanted = [key for key in sorted(requests) if key in group.resources]
         is_fungible = self._settings.gate("FlavorFungibility")
-        level_first = fungibility.preference == "PreemptionOverBorrowing"
+        level_first = fungibility.preference == BORROWS_LAST
         best: dict[str, FlavorChoice] = {}
         best_rank = _NOT_AT_ALL
         reasons: list[str] = []

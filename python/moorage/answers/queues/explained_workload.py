@@ -13,7 +13,7 @@ from moorage.kube import Node
 from moorage.kube.model.kueue import ResourceFlavor, Topology
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import REASONS, AdmittedWorkload, Kueue, QueuedWorkload
-from moorage.queues.flavors import flavor_refusal
+from moorage.queues.flavors import BORROWS_LAST, flavor_refusal
 from moorage.queues.queue_cycle import OVERLAPPING, TAKEN
 from moorage.queues.snapshot import FlavorGroup, Queue, is_usable
 from moorage.queues.whole_amounts import PODS, text
@@ -127,8 +127,14 @@ def _flavor_lines(
             continue
         if flavor is not None and (lacking := _unusable_nodes(kueue, flavor)):
             yield f"flavor {flavor_name}{name}: {lacking}"
-        for resource, value in sorted(requests.items()):
+        places = {(flavor_name, resource): value for resource, value in sorted(requests.items())}
+        for (_, resource), value in places.items():
             yield f"flavor {flavor_name}{name}: {_quota(queue, flavor_name, resource, value, workload)}"
+        is_free = all(queue.available(place) >= value for place, value in places.items())
+        borrows = any(queue.lowest_fit(*each)[0] for each in places.items())
+        if is_free and borrows and queue.fungibility.preference == BORROWS_LAST:
+            after = "flavors for which it borrows from less far, also if nobody can be preempted there"
+            yield f"flavor {flavor_name}{name}: comes after {after} ({BORROWS_LAST})"
 
 
 def _unusable_nodes(kueue: Kueue, flavor: ResourceFlavor) -> str:

@@ -142,9 +142,6 @@ from moorage._core.state import node_table as node_table
 # The state by itself, compared with its twin; its undo, its errors, allocations that fail.
 from moorage._core.state.cluster_state import ClusterState as ClusterState
 
-# Rules of a single pod or node, one by one, and as parts of twins.
-from moorage._core.state.images import normalized_image_name as normalized_image_name
-
 # What pods of one template share, and what forks may share of it.
 from moorage._core.state.pod_class import Shape as Shape
 

@@ -89,7 +89,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         if own == NOT_READY and self._group.template is None and not self._scaler.sizes()[self.name]:
             return f"{own}: {unknown_node(self._group)}"
         template = self._found.templates.get(self.name)
-        if template is not None and "didn't match" in own:
+        if template is not None and "didn't" in own:
             zone = template.node.metadata.labels.get(ZONE)
             like = template.like and f", like {template.like}"
             own += f"; a new node is taken to be in {zone}{like}" if zone else ""

@@ -47,7 +47,12 @@ def sweep_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     facts += [KeyFigure(name, amount(count)) for name, count in counts.items() if count > 1]
     page.add("Summary", KeyFigures(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add("Comparison", _intervals(means), _side_by_side(means))
-    page.add("All means", _means(means))
+    names = ("measure", "runs", "mean", "least", "greatest", "margin")
+    rows: list[list[Cell]] = [[mean.get(name) for name in (*KEYS, *names)] for mean in means]
+    headings = (*KEYS, *names[:-1], "95 % ±")
+    page.add(
+        "All means", shortened("Means over seeds", headings, rows, (0, 1, 2, 3), "-o json has them all.")
+    )
     page.add("Replays", _runs(runs))
     return page
 
@@ -78,12 +83,6 @@ def _side_by_side(means: Sequence[Mean]) -> Grid | None:
     if not 2 <= len(names) <= 12:
         return None
     return shortened("Means side by side", [*keys, *names], rows, range(len(keys)))
-
-
-def _means(means: Sequence[Mean]) -> Grid:
-    names = (*KEYS, "measure", "runs", "mean", "least", "greatest", "margin")
-    rows: list[list[Cell]] = [[mean.get(name) for name in names] for mean in means]
-    return shortened("Means over seeds", (*names[:-1], "95 % ±"), rows, (0, 1, 2, 3), "-o json has them all.")
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> Grid:

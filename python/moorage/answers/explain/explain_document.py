@@ -24,7 +24,6 @@ from .explanation import (
     AlikeNodes,
     ExplainedGroup,
     ExplainedPod,
-    GroupEvictions,
     NodeExplanation,
     Note,
     ScoreDifference,
@@ -505,13 +504,15 @@ def _explained_group(group: ExplainedGroup, limit: int | None) -> GroupDocument:
         group,
         nodes=[_group(node, limit) for node in group.nodes],
         changes=[*map(_change, group.changes)],
-        evictions=None if group.evictions is None else _group_evictions(group.evictions),
+        evictions=None
+        if (evictions := group.evictions) is None
+        else GroupEvictionsDocument(
+            evictions.priority,
+            evictions.is_own,
+            evictions.placed,
+            [VictimDocument(pod.key, priority_of(pod)) for pod in evictions.victims],
+        ),
     )
-
-
-def _group_evictions(evictions: GroupEvictions) -> GroupEvictionsDocument:
-    victims = [VictimDocument(pod.key, priority_of(pod)) for pod in evictions.victims]
-    return GroupEvictionsDocument(evictions.priority, evictions.is_own, evictions.placed, victims)
 
 
 def _pre_filter(explanation: ExplainedPod) -> PreFilterDocument | None:
@@ -549,19 +550,14 @@ def _evidence(evidence: Evidence) -> Json:
     return {"kind": evidence.kind, "name": evidence.name} | detail | {"nodes": evidence.nodes} | facts
 
 
-def _need(evidence: Evidence) -> Json:
-    """Return a fact about one node; of a resource with what is missing."""
-    need = _evidence(evidence)
-    return need | ({"missing": need["least"]} if "least" in need else {})
-
-
 def _details(node: NodeExplanation) -> NodeDetails:
+    needs = [_evidence(evidence) for evidence in node.evidence if evidence.is_need]
     return NodeDetails(
         node=node.node,
         verdicts={
             plugin: None if status is None else _status(status) for plugin, status in node.verdicts.items()
         },
-        needs=[_need(evidence) for evidence in node.evidence if evidence.is_need],
+        needs=[need | ({"missing": need["least"]} if "least" in need else {}) for need in needs],
         blockers=[_evidence(evidence) for evidence in node.evidence if not evidence.is_need],
         score=node.score,
         comparison=None if node.comparison is None else ComparisonDocument.from_object(node.comparison),

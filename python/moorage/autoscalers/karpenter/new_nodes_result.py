@@ -350,12 +350,13 @@ class Offers:
         key = tuple(places)
         if key not in self._listed:
             ordered = self._sorted(places)  # requirements may have changed since the last sort
-            best = self.best[ordered[0]] if ordered else None
-            self._listed[key] = ShownTypes(
-                tuple([self.shown[place] for place in ordered]),
-                None if best is None else _launch(self.types[ordered[0]], best),
-                self._written(places),
-            )
+            launch = None
+            if ordered and (best := self.best[ordered[0]]) is not None:
+                name = self.types[ordered[0]].name
+                reservation = best.reservation_id if best.capacity_type == RESERVED else ""
+                launch = Launch(name, best.zone, best.capacity_type, reservation, _known(best.price))
+            shown = tuple([self.shown[place] for place in ordered])
+            self._listed[key] = ShownTypes(shown, launch, self._written(places))
         return self._listed[key]
 
     def _written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
@@ -480,11 +481,6 @@ def new_claim(finished: FinishedClaim) -> NewClaim:
         finished.launched,
         finished.requirements.get(INSTANCE_TYPE).min_values,
     )
-
-
-def _launch(of_type: InstanceType, best: Offering) -> Launch:
-    reserved = best.reservation_id if best.capacity_type == RESERVED else ""
-    return Launch(of_type.name, best.zone, best.capacity_type, reserved, _known(best.price))
 
 
 def _known(price: float) -> float | None:

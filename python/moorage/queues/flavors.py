@@ -185,9 +185,7 @@ class FlavorAssignment:
     def fit(self) -> FlavorFit:
         """That of its worst set of pods; what is found first, or set, stays."""
         if self._fit is None:
-            if not self.pods:
-                return FlavorFit.NO
-            self._fit = min(pods.fit for pods in self.pods)
+            self._fit = min([pods.fit for pods in self.pods], default=FlavorFit.NO)
         return self._fit
 
     @fit.setter

@@ -51,9 +51,6 @@ class PendingQueue:
         new.inadmissible = {key: workloads[key] for key in self.inadmissible}
         return new
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._active or key in self.inadmissible
-
     def in_order(self) -> list[QueuedWorkload]:
         """Return those that are tried, in their order."""
         active = sorted(self._active.values(), key=lambda each: (each[0][3] != self._sticky, each[0]))

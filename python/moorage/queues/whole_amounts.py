@@ -58,16 +58,12 @@ def plus(first: Mapping[str, int], other: Mapping[str, int], times: int = 1) -> 
 def count_in(request: Mapping[str, int], capacity: Mapping[str, int]) -> tuple[int, str]:
     """Return how often a request fits into a capacity, and the resource that limits it: of equal ones the
     first by name."""
-    fewest, limiting = -1, ""
-    first = True
-    for name in sorted(request):
-        value = request[name]
+    counts: list[tuple[int, str]] = []
+    for name, value in sorted(request.items()):
         if value and name not in capacity:
             return 0, name
-        count = quotient(capacity.get(name, 0), value) if value else _MOST
-        if first or count < fewest:
-            first, fewest, limiting = False, count, name
-    return (0 if first else fewest), limiting
+        counts.append((quotient(capacity.get(name, 0), value) if value else _MOST, name))
+    return min(counts, default=(0, ""))
 
 
 def quotient(value: int, by: int) -> int:

@@ -158,8 +158,10 @@ def _nearest(text: str, names: Iterable[str]) -> list[str]:
 
 
 def no_node(name: str, nodes: Iterable[str]) -> str:
-    """Return that no node has a name, with the names that are most like it, or the first ones."""
-    return f'there is no Node "{shorten(name, 80)}"{nearest_or_known(name, nodes)}'
+    """Return that no node has a name, with the names that are most like it, or the first ones; of a list, to
+    name each by itself."""
+    near = "; name each by itself" if "," in name else nearest_or_known(name, nodes)
+    return f'there is no Node "{shorten(name, 80)}"{near}'
 
 
 def about_nodes(name: str) -> str:

@@ -130,7 +130,9 @@ class CheckQuestion:
     def _answer(self, stages: Progress = SILENCE) -> CheckAnswer:
         files = self.files[0 if self.after.change is None else self.after.change.parts :]
         if self.new_only and not (files or self.changes or self.releases):
-            raise InputError("--new-only needs a change, of files or of verbs: without one nothing is new")
+            raise InputError(
+                "without a change, of files or of verbs, no pod is new: give one, or ask about all pods"
+            )
         attempts, causes, notes = Attempts(), dict[str, str](), list[str]()
         compared = Compared([*files, *(change.text for change in self.changes)])
         if self.releases is None:

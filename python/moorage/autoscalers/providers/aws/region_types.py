@@ -243,7 +243,7 @@ def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
     is_own = prices.region == region
     of_prices = f"prices of {prices.region}" if count or not is_own else ""
     of_prices += f", {DATE}" if count else ""
-    if not is_own and answers.zones_of is None:
-        of_prices += f", and all types taken to be sold in {region}"
+    where = "all zones" if is_own else region
+    sold = f"all types taken to be sold in {where}" if answers.zones_of is None else ""
     currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
-    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of_prices, currency, *notes]))
+    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of_prices, sold, currency, *notes]))

@@ -151,13 +151,14 @@ def _unmet(
 ) -> Sequence[Sequence[NodeClaimRequirement]]:
     """Return the requirements that no offering of a type meets; else one of the smallest combinations."""
     each_asked, met = [vocabulary.of_terms([each]) for each in requirements], set[frozenset[int]]()
+    everything = frozenset(range(len(requirements)))
     of_offering = dict[tuple[NodeSelectorRequirement, ...], frozenset[int]]()
 
     def meets(terms: tuple[NodeSelectorRequirement, ...]) -> frozenset[int]:
         has = vocabulary.of_terms(terms)
         return frozenset([at for at, each in enumerate(each_asked) if each.intersects(has)])
 
-    for kind in types if requirements else ():
+    for kind in types:
         of_kind = meets(tuple(kind.requirements))
         for each in kind.offerings:
             if each.may_come:
@@ -166,6 +167,8 @@ def _unmet(
                 if own not in of_offering:
                     of_offering[own] = meets(own)
                 met.add(of_kind & of_offering[own])
+        if everything in met:  # as in most pools
+            return ()
     for size in range(1, len(requirements) + 1 if met else 0):
         chosen = combinations(range(len(requirements)), size)
         if unmet := [

@@ -281,6 +281,9 @@ def _with_autoscalers(machines: Iterable[MachineGroup]) -> list[MachineGroup]:
     for each in machines:
         if each.target:
             key = each.namespace, each.target
+            if key in groups and groups[key].target:
+                about = f"{groups[key].source} names {each.target} already: a set has the sizes of one"
+                raise InputError(about, source=each.source, path="spec.scaleTargetRef.name")
             says = dict(groups[key].capacity) if key in groups else {}
             copied = {name: says[own] for own, name in MACHINE_CAPACITY.items() if own in says}
             if "memory" in copied:

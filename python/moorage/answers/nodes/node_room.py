@@ -414,8 +414,8 @@ class LazyRoom:
 
     @property
     def fullest(self) -> float:
-        """See `Room.fullest`."""
-        return self.document().fullest
+        """The larger of the requested shares of cpu and memory."""
+        return max(self.share.get(name, 0.0) for name in FIRST)
 
     @lazy_attribute
     def created(self) -> str | UnsetType:

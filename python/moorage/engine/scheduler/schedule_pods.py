@@ -93,9 +93,9 @@ def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decisi
 def with_claims(context: SchedulerState, pod: Pod) -> Pod:
     """Return a pod with the claims that controllers have made for it."""
     stored = context.pods.unbound(pod)
-    if stored is None:
+    statuses = pod.status.resource_claim_statuses if stored is None else stored.status.resource_claim_statuses
+    if statuses == pod.status.resource_claim_statuses:
         return pod
-    statuses = stored.status.resource_claim_statuses
     return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
 
 

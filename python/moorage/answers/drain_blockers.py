@@ -42,7 +42,7 @@ from moorage.kube.model.workload import Job
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.job_state import state_of
 from moorage.kube.workloads.ownership import Workload, Workloads, is_healthy, refers_to
-from moorage.store import find_object
+from moorage.store import ObjectClient, find_object
 
 from .homeless_pods import EVICTED, UNSCHEDULABLE, Lack, are_new
 from .pod_moves import Blocker, unhealthy_pods
@@ -127,13 +127,13 @@ def with_changes(
         Whether each node is drained alone, so that a change matters to the nodes alone that it is for.
     """
     proposals: dict[str, tuple[HelpfulChange, set[str]]] = {}
-    proposer = _Proposer(scheduler)
+    changed = make() if blockers else scheduler
+    proposer = _Proposer(scheduler, changed.client)
     for blocker in blockers:
         for change in proposer.of(blocker, force):
             proposals.setdefault(change.text, (change, set()))[1].add(blocker.node)
     helpful = list[HelpfulChange]()
     blocked, drains = {blocker.node for blocker in blockers}, dict[frozenset[str], _Drain]()
-    changed = make() if proposals else scheduler
     reasons, stays = {blocker.pod: blocker.reason for blocker in blockers}, dict[str, str]()
     for change, own in islice(proposals.values(), MOST_TRIED):
         nodes = frozenset(own if alone else blocked)
@@ -153,10 +153,11 @@ def with_changes(
 
 
 class _Proposer:
-    """Proposes what may let pods go."""
+    """Proposes what may let pods go: changes of objects that are there at the beginning."""
 
-    def __init__(self, scheduler: PodScheduler) -> None:
+    def __init__(self, scheduler: PodScheduler, beginning: ObjectClient) -> None:
         self._client = client = scheduler.client
+        self._beginning = beginning
         budgets: list[PodDisruptionBudget] = client.list(PodDisruptionBudget)[0]
         self._budgets = BudgetSelectors(budgets)
         self._unready = unhealthy_pods(client, self._budgets, [budget.namespace for budget in budgets])
@@ -180,7 +181,7 @@ class _Proposer:
             yield from map(_without, budgets)
         elif budgets:
             yield from _of_budget(budgets[0], pod)
-            yield from map(_ready, self._unready.get(budgets[0].key, ()))
+            yield from self._ready(self._unready.get(budgets[0].key, ()))
             if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
                 more = partial(changed_field, path="spec.replicas", change=lambda old: (old or 0) + 1)
                 text = f"one replica more of {workload.kind.lower()}/{workload.key}"
@@ -192,8 +193,17 @@ class _Proposer:
             elif owner is not None and owner.kind == StatefulSet.__name__:
                 pods: list[Pod] = self._client.list(Pod, pod.namespace)[0]
                 own = (other for other in pods if other.metadata.controller() == owner)
-                yield from (_ready(other) for other in own if not is_healthy(other))
+                yield from self._ready(other for other in own if not is_healthy(other))
             yield self._copy_of(blocker.node)
+
+    def _ready(self, pods: Iterable[Pod]) -> Iterator[HelpfulChange]:
+        """Yield pods that become ready."""
+        ready = partial(with_condition, new=Condition(type="Ready", status="True"))
+        change = partial(changed_field, path="status.conditions", change=ready)
+        for pod in pods:
+            if find_object(self._beginning, Pod, pod.name, pod.namespace) is not None:
+                edit = ObjectEdit(Pod, pod.key, change)
+                yield HelpfulChange(Kind.BUDGET, f"pod {pod.key} becomes ready", (edit,))
 
     def _copy_of(self, name: str) -> HelpfulChange:
         node: Node = self._client.get(Node, name)
@@ -241,10 +251,3 @@ def _of_budget(budget: PodDisruptionBudget, pod: Pod) -> Iterator[HelpfulChange]
     if (now := spec.max_unavailable) is not None:
         number = status.expected_pods - left
         yield with_spec(f"set maxUnavailable of {name} to {number} (now {now})", "max_unavailable", number)
-
-
-def _ready(pod: Pod) -> HelpfulChange:
-    """A pod that is not ready becomes ready."""
-    ready = partial(with_condition, new=Condition(type="Ready", status="True"))
-    edit = ObjectEdit(Pod, pod.key, partial(changed_field, path="status.conditions", change=ready))
-    return HelpfulChange(Kind.BUDGET, f"pod {pod.key} becomes ready", (edit,))

@@ -37,7 +37,7 @@ class PoolFacts:
         yield from self._limits()
         yield from self._domains()
         yield from self._zones()
-        yield from self._daemons()
+        yield from self._around_pod()
         yield from room_kept(self._judge.question.view())
 
     def of_groups(self) -> Iterator[str]:
@@ -116,16 +116,14 @@ class PoolFacts:
         if first is not None and NO_ZONE in first.refusals[KARPENTER]:
             yield from self._judge.pools(first.pod)[0].classes.zones_apart()
 
-    def _daemons(self) -> Iterator[str]:
-        """Which DaemonSets take the room of the first pod that Karpenter refuses."""
+    def _around_pod(self) -> Iterator[str]:
+        """Which limits and DaemonSets keep nodes from the first pod that Karpenter refuses."""
         refused = [pod.pod for pod in self._up.waiting if KARPENTER in pod.refusals]
         unhelped: Pod | None = None
-        if not refused or not self._scheduler.client.list(DaemonSet)[0]:
-            return
-        for trial in self._judge.pools(refused[0]):
+        for trial in self._judge.pools(refused[0]) if refused else ():
             if why_idle(trial.pool) or not trial.reason():
                 continue
-            changes = [*trial.without_daemons()]
+            changes = [*trial.around_pod()]
             for change in changes:
                 yield f"NodePool {trial.name} would make a node for {refused[0]} if you {change.text}"
             if not changes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial, reduce
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -37,6 +38,9 @@ from .group_settings import GroupSettings, NodeGroup, unknown_node
 from .node_class_changes import requested_labels
 from .scale_up_answer import more_text
 from .trial import Trial
+
+_BY_ZONE = {"NodeAffinity", "InterPodAffinity", "PodTopologySpread", "VolumeBinding", "VolumeZone"}
+"""The plugins that may refuse a node for its zone."""
 
 
 class NodeGroupTrial(Trial[ScaleUpResult]):
@@ -89,7 +93,8 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         if own == NOT_READY and self._group.template is None and not self._scaler.sizes()[self.name]:
             return f"{own}: {unknown_node(self._group)}"
         template = self._found.templates.get(self.name)
-        if template is not None and "didn't" in own:
+        rejected = chain.from_iterable(each.rejected.get(self.name, ()) for each in self._found.remaining)
+        if template is not None and not _BY_ZONE.isdisjoint(rejected):
             zone = template.node.metadata.labels.get(ZONE)
             like = template.like and f", like {template.like}"
             own += f"; a new node is taken to be in {zone}{like}" if zone else ""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,12 +13,14 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage.cluster.amounts import asked_by
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, edited
 from moorage.errors import either
 from moorage.kube import Node, NodePool, PersistentVolume, PersistentVolumeClaim, Pod, Quantity
-from moorage.kube.model.autoscaling import NODE_CLASSES, ProviderNodeClass
+from moorage.kube.model.autoscaling import NODE_CLASSES, EC2NodeClass, ProviderNodeClass
+from moorage.kube.model.meta import ObjectMeta
 from moorage.store import ObjectClient, find_object
 
+from .providers.aws.region_types import USUAL_SPEC
 from .providers.instance_type import ZONE, InstanceType, ListedTypes
 from .providers.kept_by_kubelet import GIB
 from .providers.known_labels import CORE, known_labels_of
@@ -56,21 +57,21 @@ class NodeClassChanges:
 
     def types_after(self, edit: ObjectEdit, pool: NodePool) -> Sequence[InstanceType]:
         """Return the types of a pool after a change of its node class."""
-        stored = chain.from_iterable(self.client.list(kind)[0] for kind in KINDS)
-        objects = [
-            edit.change(each) if type(each) is edit.about and each.key == edit.key else each
-            for each in stored
-        ]
+        stored = {kind: [*self.client.list(kind)[0]] for kind in KINDS}
         nodes: Sequence[Node] = self.client.list(Node)[0]
+        objects = chain.from_iterable(edited(stored, [edit]).values())
         return types_of_objects(self._provided, nodes, objects).by_pool.get(pool.name, ())
 
     def of(self, pool: NodePool, types: Iterable[InstanceType]) -> Iterator[HelpfulChange]:
         """Yield the changes of a pool's node class that its types leave to wish for."""
         reference, kinds = pool.spec.template.spec.node_class_ref, list(types)
         kind = next((each for each in NODE_CLASSES if each.__name__ == reference.kind), None)
-        node_class = None if kind is None else find_object(self.client, kind, reference.name)
-        if node_class is None or not isinstance(self._provided, _PROVIDED):
+        if kind is None or not isinstance(self._provided, _PROVIDED):
             return
+        node_class = find_object(self.client, kind, reference.name)
+        if node_class is None:  # one of its name, as it is taken to be
+            usual = USUAL_SPEC if kind is EC2NodeClass else {}
+            node_class = kind(metadata=ObjectMeta(name=reference.name), spec=usual)
         need = asked_by(self.pod, self.gates).get(STORAGE, _NOTHING)
         if all(each.allocatable({}).get(STORAGE, _NOTHING) < need for each in kinds):
             for text, more in _larger_disks(node_class.kind, need.value()):
@@ -114,12 +115,9 @@ def _larger_disks(kind: str, need: int) -> Iterator[tuple[str, dict[str, Any]]]:
 def _change(
     node_class: ProviderNodeClass, kind: Kind, part: str, text: str, more: Mapping[str, Any]
 ) -> HelpfulChange:
-    edit = ObjectEdit(type(node_class), node_class.key, partial(_with, part=part, more=more))
+    changed = replace(node_class, **{part: {**getattr(node_class, part), **more}})
+    edit = ObjectEdit(type(node_class), node_class.key, lambda _: changed)
     return HelpfulChange(kind, f"give {node_class.full_name} {text}", (edit,))
-
-
-def _with(node_class: ProviderNodeClass, part: str, more: Mapping[str, Any]) -> ProviderNodeClass:
-    return replace(node_class, **{part: {**getattr(node_class, part), **more}})
 
 
 def requested_labels(client: ObjectClient, pod: Pod) -> Iterator[tuple[str, tuple[str, ...]]]:

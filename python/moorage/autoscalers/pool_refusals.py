@@ -117,8 +117,7 @@ class NodePoolTrial(Trial[PassQuestion]):
         for key, value in (self.pod.spec.node_selector or {}).items():
             label = self._of_pool("spec.template.metadata.labels", {key: value}.__ror__)
             yield from self._try(Kind.POOL, f"add the label {key}={value} to the pool", label)
-        yield from self._higher_limits()
-        yield from self.without_daemons()
+        yield from self.around_pod()
         if any(each.may_come and not each.available for kind in self._types for each in kind.offerings):
             every = of_settings(lambda types: [*map(_available, types)])
             yield from self._try(Kind.OFFERINGS, "wait for offerings that are not available", every)
@@ -242,9 +241,10 @@ class NodePoolTrial(Trial[PassQuestion]):
         helped = [*self._try(Kind.LIMIT, text, edit)] if raised else []
         yield from helped or self._try(Kind.LIMIT, "raise the limits of the pool", free)
 
-    def without_daemons(self) -> Iterator[HelpfulChange]:
-        """Yield the DaemonSets without each of which the pool makes a node for the pod, with what they take
-        of it that the pod asks for."""
+    def around_pod(self) -> Iterator[HelpfulChange]:
+        """Yield what keeps a type from the pod that its own texts do not name: limits of the pool, and the
+        DaemonSets without each of which it makes a node, with what they take of it that the pod asks for."""
+        yield from self._higher_limits()
         sets = [each for each in self._question.stored[DaemonSet] if isinstance(each, DaemonSet)]
         for daemon in sets[:MOST_DAEMONS]:
             amounts = taken_by(daemon, self.pod, self._gates).items()

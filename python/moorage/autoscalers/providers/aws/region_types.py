@@ -15,6 +15,7 @@ from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
 from moorage.kube.model.autoscaling import NodeClass as AutoModeClass
 from moorage.kube.model.autoscaling import ProviderNodeClass
+from moorage.kube.model.meta import ObjectMeta
 from moorage.lazy import NamedTuple
 
 from ..instance_type import (
@@ -39,10 +40,10 @@ from .ec2_instance_types import (
     of_auto_mode,
 )
 from .node_capacity import memory_sold
-from .node_class import ImageTerm, NodeClass, NodeClassSpec
+from .node_class import NodeClass
 
-_USUAL = NodeClassSpec(ami_selector_terms=(ImageTerm("al2023@latest"),))
-"""A node class that is not in the input."""
+USUAL_SPEC = {"amiSelectorTerms": [{"alias": "al2023@latest"}]}
+"""Of an EC2NodeClass that is not in the input."""
 _ASSUMED = "abc"
 """Letters of the zones that are taken where nothing names one."""
 
@@ -90,7 +91,9 @@ def aws_types(
     for key, of_class in by_class.items():
         group, name = key
         kind = "EC2NodeClass" if group == DOMAIN else "NodeClass"
-        node_class = given.get(key) or NodeClass(name, _USUAL)
+        node_class = given.get(key) or NodeClass.of(
+            EC2NodeClass(metadata=ObjectMeta(name=name), spec=USUAL_SPEC)
+        )
         if group != DOMAIN:
             disk = node_class.spec.ephemeral_storage.size
             with located(obj=f"NodeClass {name}", path="spec.ephemeralStorage.size"):

@@ -22,6 +22,7 @@ def test_a_store() -> None:
     calls = {
         "changed_since": lambda: one.changed_since(0),
         "create": lambda: one.create(p),
+        "create_equal": lambda: one.create_equal(pod("s"), 1),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
         "names_of_new": lambda: one.names_of_new([p]),
         "get": lambda: one.get(Pod, "p", "default"),

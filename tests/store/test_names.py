@@ -26,6 +26,17 @@ def test_generated_names_follow_from_the_writes_before() -> None:
         assert [obj.name for obj in one.list(Pod)[0]] == names
 
 
+def test_equal_objects_are_those_that_would_be_created_one_by_one() -> None:
+    """Also where one of them would get a name that is taken."""
+    store = ObjectStore()
+    taken = [obj.name for obj in store.clone().create_equal(unnamed(), 3)][1]
+    store.create(pod(taken))
+    copy = store.clone()
+    equal = store.create_equal(unnamed(), 3)
+    assert equal == [copy.create(unnamed()) for _ in range(3)]
+    assert store.list(Pod) == copy.list(Pod)
+
+
 def second_name(first: str) -> str:
     """The name that the second write generates."""
     store = ObjectStore()

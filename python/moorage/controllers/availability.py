@@ -34,7 +34,7 @@ from moorage.table import Table, Tabular
 
 from .api_server import admission_of
 from .pod_times import TimesOf
-from .store_control import StoreControl, admit_claim, admit_pod
+from .store_control import StoreControl, admit_claim, admit_pods
 
 
 class Availability(SavedFields):
@@ -322,18 +322,17 @@ class _Attempt:
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
         return self._control.daemon_nodes(owner)
 
-    def create(self, owner: Object, pod: Pod) -> None:
+    def create(self, owner: Object, pod: Pod, count: int = 1) -> None:
         claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
         texts = [self._claims.get(claim.claim_name) for claim in claims if claim is not None]
-        message = next(filter(None, texts), None)
-        if message is None:
-            try:
-                admit_pod(self._admission, self._control.client, owner, pod)
-                return
-            except RefusedError as error:
-                message = str(error)
+        message, admitted = next(filter(None, texts), ""), 0
+        try:
+            while not message and admitted < count:
+                admitted += admit_pods(self._admission, self._control.client, owner, pod, count - admitted)[1]
+        except RefusedError as error:
+            message = str(error)
         named = pod if pod.name else replace(pod, metadata=replace(pod.metadata, name=owner.name))
-        self.refused.append(RefusedPod(named, message))
+        self.refused += [RefusedPod(named, message)] * (count - admitted)
 
     def create_claim(self, _: Object, claim: PersistentVolumeClaim) -> None:
         if find_object(self._control.client, PersistentVolumeClaim, claim.name, claim.namespace) is not None:

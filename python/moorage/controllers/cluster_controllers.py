@@ -785,7 +785,6 @@ class PodWatcher:
         attaches = controllers.attachments.is_needed
         reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
         number, selected = of_dependents(notices)
-        noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
         for notice in notices if reads_all else selected:
             if notice.is_deletion:
                 self._deleted(notice.old)
@@ -797,11 +796,7 @@ class PodWatcher:
                     if notice.cause is Cause.BOUND:
                         controllers.availability.note_binding(new)
                 if has_budgets:
-                    pod = notice.identity
-                    labels = pod.namespace, *pod.metadata.labels.items()
-                    if labels not in noted:
-                        noted.add(labels)
-                        controllers.budgets.note(pod)
+                    controllers.budgets.note(notice.identity)
                 if attaches and (notice.cause is Cause.BOUND or notice.is_addition):
                     if notice.identity.spec.volumes:
                         controllers.attachments.note(cast(Pod, notice.new))

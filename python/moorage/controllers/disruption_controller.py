@@ -37,7 +37,7 @@ class DisruptionController(SavedFields):
         The keys of the budgets to look at in the next round.
     """
 
-    fields = ("changed", "_has_started")
+    fields = ("changed", "_noted", "_has_started")
 
     def __init__(self, client: ObjectClient, informers: InformerFactory, pods: Indexer[Pod]) -> None:
         self._client = client
@@ -47,6 +47,7 @@ class DisruptionController(SavedFields):
             kind.__name__: informers.informer(kind).indexer for kind in SCALABLE
         }
         self.changed: dict[str, None] = {}
+        self._noted = set[tuple[str, ...]]()  # of pods whose budgets all are in `changed`, by `by_label`
         self._has_started = False
         pods.add_index(LABEL, by_label, is_lasting=True)
         self._budgets.add_index(LABEL, lambda budget: selected_labels(budget.namespace, budget.spec.selector))
@@ -59,15 +60,18 @@ class DisruptionController(SavedFields):
     def start(self) -> None:
         """Leave the statuses as they were read, and keep them from now on."""
         self.changed.clear()
+        self._noted.clear()
         self._has_started = True
 
     def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
         """Give a new budget a status, unless it has one."""
+        self._noted.clear()
         if obj.status == NO_STATUS:
             self.changed[obj.key] = None
 
     def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
         """Compute the status of a budget that was changed."""
+        self._noted.clear()
         if old.spec != new.spec:
             self.changed[new.key] = None
 
@@ -76,9 +80,12 @@ class DisruptionController(SavedFields):
 
     def note(self, *pods: Pod) -> None:
         """Note that pods have changed, or what their workloads ask for."""
-        noted = pods if self.has_budgets else ()
-        for pod in {(pod.namespace, *pod.metadata.labels.items()): pod for pod in noted}.values():
-            for label in by_label(pod):
+        for pod in pods if self.has_budgets else ():
+            labels = by_label(pod)
+            if labels in self._noted:
+                continue
+            self._noted.add(labels)
+            for label in labels:
                 for key, budget in self._budgets.items_by_index(LABEL, label).items():
                     if key in self.changed:
                         continue
@@ -93,6 +100,7 @@ class DisruptionController(SavedFields):
     def work(self) -> None:
         """Write the statuses that have changed."""
         changed, self.changed = self.changed, {}
+        self._noted.clear()
         for key in changed:
             budget = self._budgets.get(key)
             if budget is not None:

@@ -243,16 +243,6 @@ class StoreControl(SavedFields):
         self.refusals[owner.full_name] = message
         self._read = self.client.changes
 
-    def admitted(self, owner: Object, pod: Pod) -> Pod:
-        """Return a new pod of a workload as the API server stores it.
-
-        Raises
-        ------
-        RefusedError
-            The API server refuses it, or the cluster's did (`SeenFailures`).
-        """
-        return admit_pod(self.admission, self.client, owner, pod)
-
     @property
     def admission(self) -> Admission:
         """The admission of the API server in this round."""
@@ -319,19 +309,22 @@ class StoreControl(SavedFields):
             raise InputError(message, obj=owner.full_name, path=path)
         return range(missing)
 
-    def create(self, owner: Object, pod: Pod) -> None:
-        """Create a pod and the claims of its ephemeral volumes; nothing happens if its name is taken.
+    def create(self, owner: Object, pod: Pod, count: int = 1) -> None:
+        """Create equal pods and the claims of their ephemeral volumes; nothing happens if the name is taken.
 
         Raises
         ------
         RefusedError
-            The API server refuses it.
+            The API server refuses the next one.
         """
         if pod.name and (pod.key in self.reserved or self.pods.get(pod.key) is not None):
             return
-        pod = with_readiness(self.admitted(owner, pod), self.unready)
-        with suppress(AlreadyExistsError):
-            self.create_claims(self.client.create(pod))
+        while count:
+            admitted, n = admit_pods(self.admission, self.client, owner, pod, count)
+            with suppress(AlreadyExistsError):
+                for new in self.client.create_equal(with_readiness(admitted, self.unready), n):
+                    self.create_claims(new)
+            count -= n
 
     def create_single(self, pod: Pod) -> None:
         """Create an admitted pod of a file, and its claims, unless quotas have no room for it now."""
@@ -466,14 +459,20 @@ def failed_with(pod: Pod, why: Condition | None) -> Pod:
     return replace(pod, status=status)
 
 
-def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
-    """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
+def admit_pods(admission: Admission, client: ObjectStore, owner: Object, pod: Pod, n: int) -> tuple[Pod, int]:
+    """Admit equal pods that the controller of a workload creates; see `Admission.admit_many`.
+
+    Raises
+    ------
+    RefusedError
+        The API server refuses the first one, or the cluster's did (`SeenFailures`).
+    """
     failures = server_of(client).failures
     why = "" if failures is None else failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0])
     if why:
         admission.check(pod)  # what it says holds now
         raise RefusedError(why)
-    return admission.admit(pod)
+    return admission.admit_many(pod, n)
 
 
 def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:

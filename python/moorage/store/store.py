@@ -292,7 +292,14 @@ class ObjectStore(ShortRepr):
         """
         with self._lock:
             new = obj if isinstance(obj, Object) else self._completed(obj)
-            stored = self._create(new, self._now())
+            (stored,) = self._create(new, self._now())
+            self._changed.notify_all()
+        return stored
+
+    def create_equal(self, obj: T, count: int) -> Sequence[T]:
+        """Store new objects that differ in the names alone that they get of `generateName`; see `create`."""
+        with self._lock:
+            stored = self._create(obj, self._now(), count)
             self._changed.notify_all()
         return stored
 
@@ -580,27 +587,28 @@ class ObjectStore(ShortRepr):
         """Return the time of the clock in the format of object fields."""
         return timestamp(int(self.now()))
 
-    def _create(self, obj: T, now: str) -> T:
-        """Store a new object; see `create`."""
+    def _create(self, obj: T, now: str, count: int = 1) -> Sequence[T]:
+        """Store new objects; see `create_equal`."""
         struct = type(obj)
         table = self._tables[struct]
         meta = obj.metadata
         name, namespace = meta.name, meta.namespace
-        if not name and meta.generate_name:
-            (name,) = self.names_of_new([obj])
-        if not name:
+        names = (name,) if name or not meta.generate_name else self.names_of_new([obj] * count)
+        if not names[0]:
             raise invalid(struct, name, "metadata.name: Required value: name or generateName is required")
         if namespace and not table.namespaced:
             namespace, meta = "", replace(meta, namespace="")
-        key = _key(name, namespace)
-        if key in table.objects:
-            raise already_exists(table.objects[key])
+        keys = [_key(each, namespace) for each in names]
+        for key in keys:
+            if key in table.objects:
+                raise already_exists(table.objects[key])
         if why := why_unreadable(obj):
-            raise invalid(struct, name, why)
-        if name != meta.name or meta is not obj.metadata:
-            obj = replace(obj, metadata=replace(meta, name=name))
-        self._tables.create([obj], self._uid_prefix, now)
-        return table.objects[key]
+            raise invalid(struct, names[0], why)
+        new = [obj]
+        if not name or meta is not obj.metadata:
+            new = [replace(obj, metadata=replace(meta, name=each)) for each in names]
+        self._tables.create(new, self._uid_prefix, now)
+        return [table.objects[key] for key in keys]
 
     def _update(self, obj: T) -> T:
         """Replace an object; see `update`."""

@@ -377,8 +377,8 @@ class _Template:
     def count(self, _: Object, missing: int, path: str = "") -> range:
         return range(missing)
 
-    def create(self, _: Object, pod: Pod) -> None:
-        self.pods.append(pod)
+    def create(self, _: Object, pod: Pod, count: int = 1) -> None:
+        self.pods += [pod] * count
 
     def is_new(self, _: Node) -> bool:
         return False

@@ -352,9 +352,9 @@ class Siblings:
         difference = self._of_pod(model, labels)
         if difference is None:
             return None
-        shown = difference.changes()
+        shown, bare = difference.changes(), _bare(model.spec)
         others = sum(
-            _bare(pod.spec) != _bare(model.spec)
+            _bare(pod.spec) != bare
             and (other := self._of_pod(pod, labels)) is not None
             and other.changes() != shown
             for pod in active

@@ -90,9 +90,9 @@ class PodControl(Protocol):
             Path of the field with the number, for errors.
         """
 
-    def create(self, owner: Object, pod: Pod) -> None:
-        """Create a pod; one without a name gets a name from its `generateName`. Nothing happens if the name
-        is taken.
+    def create(self, owner: Object, pod: Pod, count: int = 1) -> None:
+        """Create equal pods; those without a name get names from their `generateName`. Nothing happens if the
+        name is taken.
         """
 
     def is_new(self, node: Node) -> bool:
@@ -194,8 +194,7 @@ def _create_replicas(
     missing = (obj.spec.replicas or 0) - control.active(obj) - len(control.adopt(obj, selector))
     if missing > 0:
         pod = new_pod(obj, template, base=f"{obj.name}-", marks=(labels, {}))
-        for _ in control.count(obj, missing):
-            control.create(obj, pod)
+        control.create(obj, pod, len(control.count(obj, missing)))
 
 
 def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
@@ -327,8 +326,7 @@ def create_job_pods(
             control.create(job, _tracked(new_pod(job, template, base=base, marks=marks)))
         return
     pod = _tracked(new_pod(job, template, base=f"{job.name}-", marks=(labels, {})))
-    for _ in control.count(job, missing, "spec.parallelism"):
-        control.create(job, pod)
+    control.create(job, pod, len(control.count(job, missing, "spec.parallelism")))
 
 
 def _tracked(pod: Pod) -> Pod:

@@ -147,7 +147,7 @@ def test_facts_of_spreading_and_of_attached_volumes() -> None:
         "nominated": 0,
         "fewest": 0,
         "fewestIn": "b",
-        "fewestNodes": ["node b-x: 900m more cpu"],
+        "fewestNodes": ["b-x: 900m more cpu"],
         "otherFewest": 0,
         "terminating": 0,
         "domains": 2,

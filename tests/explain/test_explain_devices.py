@@ -281,7 +281,7 @@ def test_blockers_of_each_node() -> None:
     (all_nodes,) = blockers.values()  # equal verdicts
     assert set(all_nodes) == {
         ("r of claim gpus", "0 of 3 devices published"),
-        ("r of claim gpus", "2 of 3 devices not in use"),
+        ("r of claim gpus", "2 of 3 devices free"),
         ("r of claim gpus", "1 of 3 devices published"),
     }
 

@@ -66,9 +66,9 @@ def test_each_replica_gets_claims_of_its_own() -> None:
     assert found.reasons == {"cannot allocate all claims": 3}
     (binding,) = found.binding
     assert binding.devices == {
-        "r of claim gpus: 0 of 2 devices not in use": 1,
+        "r of claim gpus: 0 of 2 devices free": 1,
         "r of claim gpus: 0 of 2 devices published": 1,
-        "r of claim gpus: 1 of 2 devices not in use": 1,
+        "r of claim gpus: 1 of 2 devices free": 1,
     }
     assert found.to_dict()["binding"][0]["devices"] == binding.devices
     assert state(one) == before

@@ -30,6 +30,7 @@ from moorage.engine.framework.handle import Extender
 from moorage.engine.scheduler.cycle.diagnosis import Diagnosis
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.errors import ExtenderError
+from moorage.grouped import grouped
 from moorage.kube import Node, Pod
 
 from .probe import Probe
@@ -104,13 +105,12 @@ class EvidenceSearch:
         return merge_evidence(self._of(rows, verdicts))
 
     def _of(self, rows: Rows, verdicts: Iterable[Status]) -> Iterator[Evidence]:
-        searches: set[FindEvidence] = set()
-        for status in verdicts:
-            for name in status.plugin.split():
-                find = self._finder(name)
-                if find is not None and find not in searches:
-                    searches.add(find)
-                    yield from (replace(fact, plugin=name) for fact in find(rows, status))
+        named = ((name, status) for status in verdicts for name in status.plugin.split())
+        by_finder = grouped((self._finder(name), (name, status)) for name, status in named)
+        for find, by in by_finder.items():
+            if find is not None:
+                plugins = " ".join(name for name, _ in by)
+                yield from (replace(fact, plugin=plugins) for fact in find(rows, by[0][1]))
 
     def rejections(self, position: int) -> list[Status]:
         """Return what the filters say of a node.

@@ -370,13 +370,10 @@ def _of_ended(probe: Probe, ended: Sequence[Pod]) -> Iterator[Note]:
 def _of_held_devices(explanation: Explanation) -> Iterator[Note]:
     """Yield that preemption does not free the devices that claims of other pods hold."""
     steps = (step for claim in explanation.claims for survey in claim.requests for step in survey.steps)
-    users = {holder.claim: holder.users for step in steps for holder in step.holders if holder.users}
-    if users:
-        held = [f"claim {claim} of {', '.join(names)}" for claim, names in users.items()]
-        text = f"preemption does not free devices: {examples(held, _OLD_PODS)} would keep them"
-        pods = dict.fromkeys(
-            f"{claim.partition('/')[0]}/{name}" for claim, names in users.items() for name in names
-        )
+    holders = (holder for step in steps for holder in step.holders)
+    pods = dict.fromkeys(f"{each.claim.partition('/')[0]}/{name}" for each in holders for name in each.users)
+    if pods:
+        text = "preemption does not free devices, as claims of other pods would keep them"
         yield Note("held-devices", text, tuple(pods))
 
 

@@ -51,7 +51,7 @@ STEP_TEXTS = {
     CLASS: "match the class",
     SELECTOR: "match the selectors",
     TAINT: "have only tolerated taints",
-    IN_USE: "not in use",
+    IN_USE: "free",
     CAPACITY: "have the capacity",
     COUNTER: "have enough shared counters",
     CONSTRAINT: "meet the constraint",

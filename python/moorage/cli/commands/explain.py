@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     "limit",
     callback=row_count,
     metavar="N|all",
-    default="5",
+    default="3",
     show_default=True,
-    help="Number of feasible nodes to show; all also shows the names of all other nodes.",
+    help="Number of feasible nodes to show; all also shows all other nodes, with their names.",
 )
 @click.option(
     "--node",

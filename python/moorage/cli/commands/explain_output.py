@@ -17,9 +17,7 @@ from moorage.answers.explain.explain_document import (
 )
 from moorage.answers.explain.explanation import (
     AFTER_RUN,
-    ALONE,
     IN_TURN,
-    NOW,
     AlikeNodes,
     ExplainedGroup,
     NodeComparison,
@@ -35,7 +33,7 @@ from moorage.answers.text_tables import PrintedTable
 from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
-from moorage.engine.preemption.eviction_units import priority_of
+from moorage.engine.preemption.eviction_units import NO_VICTIMS, priority_of
 from moorage.errors import examples, number_of
 from moorage.grouped import grouped
 from moorage.kube.model.about_input import AboutInput
@@ -45,17 +43,11 @@ from moorage.notes import DecidingLine
 from ..messages import with_own_notes
 from .printing import ignore_broken_pipe, print_lines, print_rows, rows_shown, write_page, write_value
 
-SITUATION_TEXTS = {
-    NOW: "",
-    IN_TURN: "as in simulate; of the other pending pods {placed} placed before it, {pending} not",
-    ALONE: "alone; {pending} other pending pods ignored",
-    AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
-}
-STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
-LONG = 80
+STEP_COLUMNS = "DEVICES THAT", "LEFT", "PER NODE", "ENOUGH ON", "HELD BY"
+LONG = 32
 """From how many characters on a text that stands in a row above is not repeated."""
-FACTS, NAMES = 3, 2
-"""Maximum number of facts shown per group of nodes, and of the pods that one names."""
+FACTS, NAMES, ROWS = 3, 2, 3
+"""Maximum number of facts shown per group of nodes, of the pods that one names, and of the groups."""
 
 
 def write_explanations(
@@ -151,18 +143,14 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
             yield [f"one pod of the group, {explanation.pod.key}:"]
-    evicts = explanation.preemption is not None and explanation.preemption.choice is not None
-    if evicts:
-        yield from _of_preemption(explanation, limit)
+    yield from _of_preemption(explanation, limit)
     yield from _of_changes(explanation)
     if explanation.feasible:
         yield CaptionedTable("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
-        yield from _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
+        yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
         yield from _of_claims(explanation)
-    if not evicts:
-        yield from _of_preemption(explanation, limit)
     for name in nodes:
         node = explanation.node(name)
         yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
@@ -179,7 +167,7 @@ def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
     yield [*_group_lines(group), ""]
     if group.nodes:
         caption = f"Nodes that reject {group.next} beside the others"
-        yield from _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
+        yield _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
     if group.changes:
         rows = [(change.text, change.placed) for change in group.changes]
         caption = "What would place the group, each tried on the engine"
@@ -192,6 +180,7 @@ def _group_lines(group: ExplainedGroup) -> Iterator[str]:
         yield f"  it belongs to composite group {group.tree}, and is explained alone"
     if stop := group.stop():
         yield f"  {stop}"
+    yield from (f"  {text}" for text in _fewest(group.nodes))
     if group.evictions is not None:
         yield f"  {group.evictions.text}"
     elif not group.changes and group.minimum and not group.reaches_minimum:
@@ -214,7 +203,11 @@ def _steps(survey: RequestSurvey) -> list[tuple[str | int, ...]]:
     for step in survey.steps:
         if step.text or step.error or step.devices != before:
             text = ": ".join(part for part in (STEP_TEXTS[step.kind], step.text) if part)
-            holders = [f"{holder.claim} ({holder.devices})" for holder in step.holders]
+            holders = [
+                (", ".join(holder.users) or holder.claim)
+                + (f" ({holder.devices})" if holder.devices > 1 else "")
+                for holder in step.holders
+            ]
             if len(holders) > FACTS + 1:
                 holders[FACTS:] = [f"and {len(holders) - FACTS} others"]
             counts = step.devices, step.most, step.nodes
@@ -252,7 +245,7 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
 def _head(explained: ExplainedTarget) -> Iterator[str]:
     explanation = explained.explanation
     fits, total = len(explanation.feasible), len(explanation.order)
-    yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
+    yield f"{explanation.pod.key}: fits {fits} of {total} nodes{_situation(explanation)}"
     if explained.outcomes:
         # A new node changes neither a volume's place nor a selector that just misses its pod.
         by_kind = {fact.kind: fact for group in explanation.groups for fact in group.evidence}
@@ -260,29 +253,40 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
         yield from (DecidingLine(fact.text) for fact in (missing, claim) if fact is not None)
     yield from map(DecidingLine, explained.outcomes)
     if explanation.bound_to:
-        yield f"already bound to {explanation.bound_to}; explained without it"
+        yield f"bound to {explanation.bound_to}; explained without it"
     if explanation.skipped:
         yield f"not scheduled: {skip_reason(explanation.pod, explanation.skipped)}"
-    yield from _of_situation(explanation)
+    yield from _of_run(explanation)
     if explanation.message:
         yield explanation.message
+    notes, examination = explanation.notes, explanation.preemption
+    yield from (note.text for note in notes)
+    yield from (answer.text for answer in explanation.extenders)
+    frees_no_device = any(note.kind == "held-devices" for note in notes)
+    if examination is not None and examination.choice is None and not frees_no_device:
+        yield _no_preemption(examination)
     if explanation.raised_priority is not None:
         yield explanation.raised_priority.text
-    yield from (note.text for note in explanation.notes)
-    yield from (answer.text for answer in explanation.extenders)
     if not explained.outcomes and (text := explanation.nothing_places):
         yield text
     if explanation.blocked:
         why = "" if explanation.blocked == explanation.message else f": {explanation.blocked}"
         yield f"it fits no node even without its constraints{why}"
+    yield from _fewest(explanation.groups)
 
 
-def _of_situation(explanation: Explanation) -> Iterator[str]:
-    """Lines about other pending pods, and about the result of a run for the pod."""
+def _situation(explanation: Explanation) -> str:
+    """Return which other pending pods have nodes of a run, in words that end a line; "" for none."""
     situation = explanation.situation
-    text = SITUATION_TEXTS[situation.kind].format(placed=situation.placed, pending=situation.pending)
-    if text and situation.placed + situation.pending:
-        yield f"situation: {text}"
+    if not situation.placed:
+        return ""
+    number = number_of(situation.placed, "other pending pod has a node", "other pending pods have nodes")
+    return f", once {number}" + (", as after simulate" if situation.kind == AFTER_RUN else "")
+
+
+def _of_run(explanation: Explanation) -> Iterator[str]:
+    """Lines about the result of a run for the pod."""
+    situation = explanation.situation
     if situation.node and situation.kind == IN_TURN:
         yield f"simulate places it on {situation.node}"
         if explanation.sampling:
@@ -292,35 +296,34 @@ def _of_situation(explanation: Explanation) -> Iterator[str]:
 
 
 def _of_preemption(explanation: Explanation, limit: int | None) -> Iterator[Block]:
-    """Yield whom the pod would evict, and the candidates, or why nobody."""
+    """Yield whom the pod would evict, and the candidates."""
     examination, budgets = explanation.preemption, explanation.violated_budgets
-    if examination is None:
+    if examination is None or examination.choice is None:
         return
+    choice, preemption = examination.choice, examination.dry_run
+    where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
+    yield [
+        f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}",
+        f"  decided by: {CRITERION_TEXTS[choice.criterion]}",
+        *([f"  in vain: {examination.refusal}"] if examination.refusal else []),
+        *(f"  on {nodes}: {reason}" for reason, nodes in examination.rejections().items()),
+    ]
+    headings = ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY")
     cells = [_candidate(node, budgets) for node in examination.listed(limit)]
-    yield [*_preemption_lines(examination), *([] if cells else [""])]
-    if cells:
-        headings = ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY")
-        yield CaptionedTable("Candidates", headings, cells)
+    yield CaptionedTable("Candidates", headings, cells)
 
 
-def _preemption_lines(examination: PreemptionExamination) -> Iterator[str]:
-    """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
-    preemption, choice = examination.dry_run, examination.choice
-    if choice is None:
-        why = [f"{reason} on {nodes}" for reason, nodes in examination.rejections().items()]
-        rejections = "; ".join(why).rstrip(".")
-        yield f"preemption: {preemption.message or 'no node where it helps'}" + (
-            f" ({rejections})" if rejections else ""
-        )
-        return
-    else:
-        where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
-        yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
-        yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
-    if examination.refusal:
-        yield f"  in vain: {examination.refusal}"
-    for reason, nodes in examination.rejections().items():
-        yield f"  on {nodes}: {reason}"
+def _no_preemption(examination: PreemptionExamination) -> str:
+    """Return why preemption evicts nobody."""
+    why = [
+        f"{reason} on {nodes}"
+        for reason, nodes in examination.rejections().items()
+        if reason not in NO_VICTIMS.reasons
+    ]
+    rejections = "; ".join(why).rstrip(".")
+    return f"preemption: {examination.dry_run.message or 'no node where it helps'}" + (
+        f" ({rejections})" if rejections else ""
+    )
 
 
 def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str | int, ...]:
@@ -351,35 +354,46 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
     return normalized if raw == normalized else f"{normalized} (raw {raw})"
 
 
-def _groups(caption: str, heading: str, groups: Sequence[AlikeNodes], limit: int | None) -> Iterator[Block]:
-    """Yield what keeps the pod off the domains with the fewest pods; and what rejects nodes, a row for those
-    of which it says the same. What a row above says at length is not said again."""
-    nodes = dict[tuple[str, ...], list[str]]()
-    for group in groups:
-        nodes.setdefault(tuple(_reasons(group)), []).extend(group.nodes)
+def _groups(caption: str, heading: str, groups: Sequence[AlikeNodes], limit: int | None) -> CaptionedTable:
+    """Return what rejects nodes, a row for those of which it says the same. What a row above says is not said
+    again."""
+    nodes = grouped((tuple(_reasons(group)), name) for group in groups for name in group.nodes)
     names = "EXAMPLE" if limit else "NAMES"
-    rows, said = list[tuple[int, str, str]](), dict[str, str]()
+    rows, said = list[tuple[int, str, str]](), dict[str, dict[str, str]]()
     for reasons, alike in nodes.items():
-        texts = [
-            why if first == alike[0] or len(why) < LONG else f"{why.partition(':')[0]}: as on {first}"
-            for why in reasons
-            for first in [said.setdefault(why, alike[0])]
-        ]
+        texts = []
+        for plugin, why in reasons:
+            by_why = said.setdefault(plugin, {})
+            first = by_why.setdefault(why, alike[0])
+            again = "as above" if len(by_why) == 1 else f"as on {first}"
+            texts.append(f"{plugin}: {why if first == alike[0] or len(why) < LONG else again}")
         rows.append((len(alike), ", ".join(alike[: 1 if limit else None]), "; ".join(texts)))
-    if fewest := {*filter(None, (fewest_note(fact.facts()) for group in groups for fact in group.evidence))}:
-        yield [*sorted(fewest), ""]
-    yield CaptionedTable(caption, ("NODES", names, heading), rows)
+    if limit and (others := rows[ROWS:]):
+        ways = number_of(len(others), "other way", "other ways")
+        rows[ROWS:] = [(sum(count for count, *_ in others), "", f"in {ways}, which --nodes all shows")]
+    return CaptionedTable(caption, ("NODES", names, heading), rows)
 
 
-def _reasons(group: AlikeNodes) -> Iterator[str]:
-    """Yield what each filter compared, or its reasons where that is not known."""
+def _fewest(groups: Sequence[AlikeNodes]) -> list[str]:
+    """Return what keeps a pod off the domains with the fewest pods."""
+    return sorted({*filter(None, (fewest_note(fact.facts()) for group in groups for fact in group.evidence))})
+
+
+def _reasons(group: AlikeNodes) -> Iterator[tuple[str, str]]:
+    """Yield each filter and what it compared, or its reasons where that is not known. Facts of two filters
+    are told of the first."""
+    of_others = list[list[Evidence]]()
     for status in group.verdicts:
-        facts = (fact for fact in group.evidence if fact.plugin in status.plugin.split())
+        its = {*status.plugin.split()}
+        facts = [fact for fact in group.evidence if not its.isdisjoint(fact.plugin.split())]
+        if facts and facts in of_others:
+            continue
+        of_others.append(facts)
         alike = grouped((_tail(fact) or id(fact), fact) for fact in facts)
         parts = [*starmap(partial(_facts, len(group.nodes)), alike.values())] or [*status.reasons]
         if len(parts) > FACTS + 1:
             parts[FACTS:] = [f"and {len(parts) - FACTS} others"]
-        yield f"{status.plugin}: {'; '.join(parts)}"
+        yield status.plugin, "; ".join(parts)
 
 
 def _tail(fact: Evidence) -> str:

@@ -36,7 +36,7 @@ class Evidence:
     nodes : int
         Number of nodes.
     plugin : str
-        The filter that compared it; "" until it is asked for.
+        The filters that it is a fact of, parted by spaces; "" until it is asked for.
     """
 
     kind: ClassVar[str]

@@ -18,6 +18,7 @@ from moorage.engine.framework import Status
 from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from moorage.engine.plugins.pod_topology_spread import HARD, MISMATCH, PodTopologySpread
 from moorage.errors import number_of
+from moorage.grouped import grouped
 from moorage.kube.model.node import REJECTING_EFFECTS
 from moorage.kube.model.pod import TopologySpreadConstraint
 
@@ -168,7 +169,7 @@ class _Spread:
     def _node_texts(self, rows: Sequence[int]) -> Iterator[str]:
         for row in rows[:MOST_NODES]:
             node, says = self._inquiry.node(row), self._inquiry.says(row, PodTopologySpread.name)
-            text = f"node {node.name}" + (f": {says[0]}" if says else "")
+            text = node.name + (f": {says[0]}" if says else "")
             tolerations = self._inquiry.state.shape.tolerations
             taint = find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True)
             is_tainted = taint is not None and not self._honors_taints
@@ -193,7 +194,9 @@ def _fewest_text(values: Mapping[str, Any]) -> str:
 def fewest_note(values: Mapping[str, Any]) -> str:
     """Return what keeps a pod off the domain with the fewest pods, of the facts about another domain; "" if
     they name none."""
-    notes = [text for text in values.get("fewestNodes", ()) if text.count(" ") > 1]  # which say why
+    texts = (text.partition(": ") for text in values.get("fewestNodes", ()) if " " in text)  # which say why
+    alike = grouped((why, node) for node, _, why in texts)
+    notes = [" and ".join(nodes) + (why and f": {why}") for why, nodes in alike.items()]
     if values.get("terminating"):
         pods = number_of(values["terminating"], "matching pod", "matching pods")
         notes.append(f"{pods} there being deleted, not counted")

@@ -71,7 +71,10 @@ def run(job: Job) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run the job that the arguments name; 2 if they name none, 1 if it fails."""
     if not arguments:
-        print(listing())
+        try:
+            print(listing(), flush=True)
+        except BrokenPipeError:  # of `make jobs | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     name, *variables = arguments
     job = JOBS.get(name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.jobs.__main__ import main, overridden
-from tests.jobs.job import JOBS, Need
+from tests.jobs.job import JOBS, ROOT, Need
 
 Commands = list[list[str]]
 ABSENT = Need("a telescope", lambda: False)
@@ -109,3 +111,15 @@ def test_each_job_says_what_it_does_in_a_line_and_how_long_it_takes() -> None:
 )
 def test_variables_that_make_was_given(flags: str, names: set[str]) -> None:
     assert overridden(flags) == names
+
+
+def test_who_reads_only_the_head_of_the_listing_gets_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.jobs"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, b"")

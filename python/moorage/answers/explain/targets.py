@@ -303,7 +303,10 @@ def targets_of_workload(
         group
         for group in groups_not_made(simulation)
         if namespace in (None, group.workload.namespace)
-        and (kind, name) == (group.workload.kind, group.workload.name)
+        and (
+            (kind, name) == (group.workload.kind, group.workload.name)
+            or any(_is_of(simulation, each.pod, kind, name) for each in group.outcomes)
+        )
     ]
     if not pods and unmade:
         return [], unmade

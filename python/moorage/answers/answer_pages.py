@@ -44,8 +44,13 @@ def _grid(table: Titled) -> Grid:
         [int(cell) if is_number else cell for cell, is_number in zip(row, numeric, strict=True)]
         for row in rows
     ]
+    return _in_lower_case(caption, headings, cells)
+
+
+def _in_lower_case(caption: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Grid:
+    """Return a table with headings in lower case, but for names."""
     return shortened(
-        caption, [heading.lower() if heading.isupper() else heading for heading in headings], cells
+        caption, [heading.lower() if heading.isupper() else heading for heading in headings], rows
     )
 
 
@@ -266,13 +271,10 @@ def _facts(item: ExplainedPods) -> KeyFigures:
 
 
 def _explanation_block(block: Told) -> Block:
-    """Return lines, or a table with headings in lower case, but for names."""
+    """Return lines, or a table."""
     if isinstance(block, list):
         return Lines([line.strip() for line in block if line])
-    caption, headings, rows = block
-    return shortened(
-        caption, [heading.lower() if heading.isupper() else heading for heading in headings], rows
-    )
+    return _in_lower_case(*block)
 
 
 # ---- pods without a node, by cause -------------------------------------------------------------------------

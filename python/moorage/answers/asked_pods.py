@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
+from moorage.cluster.examine import begin_cycle
 from moorage.controllers.resource_claim_controller import ResourceClaimController
 from moorage.engine.framework.extension_points import PreFilterRun
 from moorage.engine.framework.interface import Code, FilterPlugin
@@ -34,11 +35,9 @@ INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-in
 """Labels by which controllers number pods that are alike otherwise."""
 
 
-def begin_cycle(engine: Engine, pod: Pod) -> tuple[CycleState, PreFilterRun]:
-    """Begin a cycle for a pod, up to PreFilter."""
-    state = engine.framework.new_state(pod)
-    engine.begin_cycle(state.target)
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
+def begin_search(engine: Engine, pod: Pod) -> tuple[CycleState, PreFilterRun]:
+    """Begin a cycle for a pod, up to its search for a node."""
+    state, ran = begin_cycle(engine, pod)
     engine.begin_search(state, pod, ran)
     return state, ran
 
@@ -271,10 +270,8 @@ def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
     if not pod.name:
         pod = replace(pod, metadata=replace(pod.metadata, name=pod.metadata.generate_name))
     engine, rows = context.engine_for(pod), context.view_rows()
-    state = engine.framework.new_state(pod)
-    engine.begin_cycle(state.target)
+    state, ran = begin_cycle(engine, pod)
     profile = engine.framework.profile_of(state.target)
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error or ran.rejection is not None:
         status = ran.rejection or Status(Code.ERROR, (ran.error,))
         kinds = np.full(len(rows), LEFT_OUT, dtype=np.uint64)

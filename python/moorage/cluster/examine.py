@@ -161,6 +161,13 @@ class Feasibility(Tabular):
         return {"nodes": list(self.nodes), "message": self.message}
 
 
+def begin_cycle(engine: Engine, pod: Pod) -> tuple[CycleState, PreFilterRun]:
+    """Begin a cycle for a pod, up to PreFilter; `Engine.begin_search` comes next."""
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    return state, engine.framework.run_pre_filter_plugins(state, pod)
+
+
 def examine_nodes(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """Run the cycle of a pod over all nodes, without sampling and without placing the pod.
 
@@ -171,10 +178,7 @@ def examine_nodes(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """
     if not order:
         return Examination(order=order, error=NO_NODES)
-    state = engine.framework.new_state(pod)
-    engine.begin_cycle(state.target)
-    profile = engine.framework.profile_of(state.target)
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    state, ran = begin_cycle(engine, pod)
     examination = Examination(
         order=order,
         pre_filter=_outcome(ran),
@@ -183,6 +187,7 @@ def examine_nodes(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     if ran.error:
         return replace(examination, pre_filter=None, error=ran.error)
     if ran.rejection is not None:
+        profile = engine.framework.profile_of(state.target)
         diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
         return replace(examination, fit_error=diagnosis.message())
     engine.begin_search(state, pod, ran)
@@ -195,9 +200,7 @@ def examine_nodes(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 def first_feasible(engine: Engine, pod: Pod, limit: int) -> tuple[str, ...]:
     """The first nodes in list order on which a pod fits, at most `limit`, without scores; () where none is
     found, or a plugin fails."""
-    state = engine.framework.new_state(pod)
-    engine.begin_cycle(state.target)
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    state, ran = begin_cycle(engine, pod)
     if ran.error or ran.rejection is not None or not engine.nodes_in_view():
         return ()
     engine.begin_search(state, pod, ran)

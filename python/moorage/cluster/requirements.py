@@ -120,11 +120,10 @@ def without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
     return tuple(item for item in items if item != dropped)
 
 
-def with_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
-    """Return a pod with its containers and init containers changed."""
-    spec = pod.spec
+def with_containers(spec: PodSpec, change: Callable[[Container], Container]) -> PodSpec:
+    """Return the spec of a pod or a template with its containers and init containers changed."""
     containers, inits = (tuple(map(change, each)) for each in (spec.containers, spec.init_containers))
-    return replace(pod, spec=replace(spec, containers=containers, init_containers=inits))
+    return replace(spec, containers=containers, init_containers=inits)
 
 
 # ---- lowering ----------------------------------------------------------------------------------------------
@@ -617,7 +616,7 @@ def _without_ports(pod: Pod, is_dropped: Callable[[ContainerPort], bool]) -> Pod
         kept = (replace(port, host_port=0, host_ip="") if is_dropped(port) else port for port in ports)
         return replace(container, ports=tuple(kept))
 
-    return with_containers(pod, changed)
+    return replace(pod, spec=with_containers(pod.spec, changed))
 
 
 def port_text(port: Port) -> str:
@@ -643,7 +642,7 @@ def _without_claim(pod: Pod, dropped: PodResourceClaim) -> Pod:
         return replace(container, resources=replace(container.resources, claims=claims))
 
     claims = without(pod.spec.resource_claims, dropped)
-    return with_containers(replace(pod, spec=replace(pod.spec, resource_claims=claims)), changed)
+    return replace(pod, spec=with_containers(replace(pod.spec, resource_claims=claims), changed))
 
 
 def runtime_class_constraints(named: RuntimeClass | None) -> Iterator[Constraint]:

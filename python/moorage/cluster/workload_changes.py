@@ -44,6 +44,7 @@ from moorage.store import ObjectClient, ServerError, find_object, kind_named, pa
 
 from .change import Change, updated
 from .references import object_named
+from .requirements import with_containers
 
 # ---- autoscaled replicas -----------------------------------------------------------------------------------
 #
@@ -286,7 +287,6 @@ def _with_template(obj: Any, template: PodTemplateSpec) -> Any:
 def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
     """Return a template with the requests of some containers; a limit that is lower than its request is
     raised to it."""
-    spec = template.spec
 
     def requesting(container: Container) -> Container:
         old, requests = container.resources, wanted.get(container.name, {})
@@ -297,8 +297,7 @@ def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, 
         resources = replace(old, requests={**old.requests, **requests}, limits=limits)
         return replace(container, resources=resources)
 
-    containers, first = (tuple(map(requesting, part)) for part in (spec.containers, spec.init_containers))
-    return replace(template, spec=replace(spec, containers=containers, init_containers=first))
+    return replace(template, spec=with_containers(template.spec, requesting))
 
 
 # ---- files -------------------------------------------------------------------------------------------------

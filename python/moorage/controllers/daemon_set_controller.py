@@ -15,7 +15,7 @@ from moorage.kube.model.workload import DaemonSet, RollingUpdateDaemonSet
 from moorage.kube.workloads.daemon_pods import node_of, should_continue, should_run
 from moorage.kube.workloads.missing_pods import create_daemons, create_missing, daemon_spec, written_revision
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
-from moorage.kube.workloads.revisions import forgotten_revisions, is_updated, mark_of
+from moorage.kube.workloads.revisions import is_updated, mark_of
 from moorage.lazy import NamedTuple
 from moorage.store import Indexer
 
@@ -328,9 +328,8 @@ class DaemonSetController:
     def _roll(self, obj: DaemonSet, rollout: DaemonRollout | None) -> DaemonRollout | None:
         """Take the next step of a rollout, and return the rollout; None if it is complete."""
         latest = written_revision(self._control, obj)
-        known, kept, mark = self._control.revisions(obj), (latest.name,), mark_of(obj, latest)
-        for revision in forgotten_revisions(obj, known, lambda: self._control.owned(obj), kept):
-            self._control.delete(revision)
+        mark = mark_of(obj, latest)
+        self._control.forget_revisions(obj, (latest.name,))
         if rollout is None or rollout.mark != mark:
             pods = self._control.owned(obj)
             if is_rolled_out(obj, mark, pods):

@@ -12,7 +12,7 @@ from moorage.kube.model.workload import StatefulSet
 from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.missing_pods import create_claims, create_ordinals, current_and_update
 from moorage.kube.workloads.ownership import is_active, is_healthy
-from moorage.kube.workloads.revisions import forgotten_revisions, is_updated, mark_of
+from moorage.kube.workloads.revisions import is_updated, mark_of
 from moorage.kube.workloads.stateful_pods import (
     Revisions,
     by_ordinal,
@@ -75,10 +75,7 @@ class StatefulSetController:
         self._write_claim_owners(obj, pods)
         for pod in step.deleted:
             self._control.delete(pod)
-        kept = (revisions.current.name, revisions.update.name)
-        known = self._control.revisions(obj)
-        for revision in forgotten_revisions(obj, known, lambda: self._control.owned(obj), kept):
-            self._control.delete(revision)
+        self._control.forget_revisions(obj, (revisions.current.name, revisions.update.name))
 
     def _write_claim_owners(self, obj: StatefulSet, pods: dict[int, Pod]) -> None:
         """Have the claims of pods deleted with what the retention policy says, and not with anything else."""

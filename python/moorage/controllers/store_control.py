@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cmp_to_key
@@ -49,6 +49,7 @@ from moorage.kube.model.workload import (
     ReplicaSet,
     ReplicationController,
     Service,
+    StatefulSet,
 )
 from moorage.kube.workloads.daemon_pods import node_of
 from moorage.kube.workloads.ownership import (
@@ -61,7 +62,7 @@ from moorage.kube.workloads.ownership import (
     is_healthy,
 )
 from moorage.kube.workloads.readiness import with_readiness
-from moorage.kube.workloads.revisions import Mark
+from moorage.kube.workloads.revisions import Mark, forgotten_revisions
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
@@ -367,6 +368,11 @@ class StoreControl(SavedFields):
     def revisions(self, owner: Object) -> list[ControllerRevision]:
         """Return the revisions that an object controls."""
         return [revision for value in values_of(owner) for revision in self._revisions.by_index(OWNER, value)]
+
+    def forget_revisions(self, owner: StatefulSet | DaemonSet, kept: Collection[str]) -> None:
+        """Delete the revisions that are beyond the limit of the history; see `forgotten_revisions`."""
+        for revision in forgotten_revisions(owner, self.revisions(owner), lambda: self.owned(owner), kept):
+            self.delete(revision)
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Create a revision, or update one that has a UID."""

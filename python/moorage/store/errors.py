@@ -148,6 +148,21 @@ def stale(obj: Object) -> ConflictError:
     return ConflictError(apiserver.conflicts.stale_text(obj))
 
 
+def check_current(obj: Object, current: Object) -> None:
+    """Check that an update is of the stored object, and of its latest state.
+
+    Raises
+    ------
+    ConflictError
+        The update names another UID or resource version.
+    """
+    meta, stored = obj.metadata, current.metadata
+    if meta.uid and meta.uid != stored.uid:
+        raise other_uid(obj, stored.uid)
+    if meta.resource_version and meta.resource_version != stored.resource_version:
+        raise stale(obj)
+
+
 def other_uid(obj: Object, uid: str) -> ConflictError:
     """Return the error of a write to `obj` where the stored object has the UID `uid`."""
     return ConflictError(apiserver.conflicts.other_uid_text(obj, uid))

@@ -28,9 +28,9 @@ from .errors import (
     BadRequestError,
     ResourceExpiredError,
     already_exists,
+    check_current,
     invalid,
     other_uid,
-    stale,
 )
 from .pod_binding import why_unreadable
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
@@ -614,10 +614,7 @@ class ObjectStore(ShortRepr):
         """Replace an object; see `update`."""
         current = self._tables.find(type(obj), obj.key)
         meta, old = obj.metadata, current.metadata
-        if meta.uid and meta.uid != old.uid:
-            raise other_uid(obj, old.uid)
-        if meta.resource_version and meta.resource_version != old.resource_version:
-            raise stale(obj)
+        check_current(obj, current)
         room.deletion.check_update(obj, old)
         if why := why_unreadable(obj):
             raise invalid(type(obj), obj.name, why)

@@ -52,7 +52,7 @@ from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
-from ..asked_pods import begin_cycle, without_number
+from ..asked_pods import begin_search, without_number
 from .examine_preemption import examine_preemption
 from .pod_claims import ClaimExplanation, PodClaims
 
@@ -128,7 +128,7 @@ class Probe:
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle for a pod, up to PreFilter."""
-        return begin_cycle(self.engine, pod)
+        return begin_search(self.engine, pod)
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:
         """Find the feasible nodes of a pod by all filters of the profile.

@@ -108,13 +108,13 @@ def broken_spreads(done: Simulation, workloads: Collection[Workload] | None = No
         return
     from moorage.cluster.requirements import hard_spreads
 
-    from ..asked_pods import begin_cycle
+    from ..asked_pods import begin_search
 
     for workload, pod in latest.items():
         engine = scheduler.engines.get(pod.spec.scheduler_name)
         if engine is None or not (hard := hard_spreads(pod.spec)) or workload not in (workloads or latest):
             continue
-        state, ran = begin_cycle(engine, pod)
+        state, ran = begin_search(engine, pod)
         counts = [] if ran.rejection is not None else state.terms.hard_counts()
         for constraint, (domains, _, most, minimum) in zip(hard, counts, strict=False):
             pods = {name: number for name, (number, _) in domains.by_domain().items()}

@@ -228,7 +228,7 @@ def _with_amount(pod: Pod, name: str, resource: str, to: str) -> Pod:
         )
         return replace(container, resources=replace(container.resources, requests=requests, limits=limits))
 
-    return with_containers(pod, changed)
+    return replace(pod, spec=with_containers(pod.spec, changed))
 
 
 def _with_bound(

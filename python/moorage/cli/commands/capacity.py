@@ -16,11 +16,10 @@ from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
+    changed_setup,
     place_first,
-    requested_changes,
 )
 from ..options.inputs import (
-    begun,
     input_options,
     load_input,
     print_notes,
@@ -130,7 +129,7 @@ def capacity(  # noqa: PLR0913
         template_group_warnings,
         turn_warnings,
     )
-    from moorage.answers.runs.simulation import SimulationSetup, not_asked
+    from moorage.answers.runs.simulation import not_asked
     from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
     from moorage.kube.model.about_input import about_input
@@ -145,8 +144,7 @@ def capacity(  # noqa: PLR0913
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        changes = requested_changes()
-        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
+        setup = changed_setup(cluster, settings)
         scheduler = setup.make()
         read = read_templates(templates, scheduler.client, cluster, options["validate"], options["namespace"])
         scheduler.change.apply(read.others)
@@ -260,7 +258,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     Exit codes: 0 if it ran; 1 for a refused object of the change; 2 for bad input.
     """
     from moorage.answers.nodes.measured_use import forget_metrics, stray_metrics
-    from moorage.answers.runs.simulation import SimulationSetup, not_asked
+    from moorage.answers.runs.simulation import not_asked
 
     from .nodes_output import write_nodes, write_uses
 
@@ -279,8 +277,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
         settings = scheduler_settings(options, cluster)
-        changes = requested_changes()
-        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
+        setup = changed_setup(cluster, settings)
         scheduler = setup.make()
         if is_run := place_first(setup, scheduler, options["after_run"]):
             forget_metrics(scheduler)

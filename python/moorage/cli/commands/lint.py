@@ -10,9 +10,8 @@ import click
 from moorage.answers.findings.lint_rules import LEVELS, RULES
 
 from ..messages import Stages
-from ..options.change_options import ChangingCommand, change_options, command_alike, requested_changes
+from ..options.change_options import ChangingCommand, change_options, changed_setup, command_alike
 from ..options.inputs import (
-    begun,
     input_options,
     load_input,
     print_notes,
@@ -75,15 +74,13 @@ def lint(
     """
     from moorage.answers.findings.finding_list import all_findings
     from moorage.answers.queues.queue_use import queue_notes
-    from moorage.answers.runs.simulation import SimulationSetup
     from moorage.kube.model.about_input import about_input
 
     with Stages("reading", "scheduling", "looking") as stage:
         cluster = load_input(options)
         settings = scheduler_settings(options, cluster)
         stage()
-        changes = requested_changes()
-        setup = SimulationSetup(cluster, settings, changes, loaded=begun(cluster, settings, changes))
+        setup = changed_setup(cluster, settings)
         done = setup.run(stage)
         stage()
         shown = LEVELS[: LEVELS.index(level) + 1]

@@ -27,8 +27,10 @@ from .option_types import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.coming_nodes import ComingNodes
     from moorage.answers.runs.simulation import SimulationSetup
     from moorage.answers.scheduler import Scheduler
+    from moorage.kube import Cluster
 
     from .option_types import Complete
 
@@ -172,13 +174,21 @@ def setup_of(options: Mapping[str, Any], grows: bool = True) -> SimulationSetup:
     grows : bool, optional
         Whether nodes come for pods that fit nowhere.
     """
-    from moorage.answers.runs.simulation import SimulationSetup
-
-    from .inputs import begun, load_input, scheduler_settings
+    from .inputs import load_input, scheduler_settings
     from .new_node_options import coming_nodes
 
     cluster = load_input(options)
     settings = scheduler_settings(options, cluster)
-    coming = coming_nodes(options, cluster) if grows else None
+    return changed_setup(cluster, settings, coming_nodes(options, cluster) if grows else None)
+
+
+def changed_setup(
+    cluster: Cluster, settings: Mapping[str, Any], coming: ComingNodes | None = None
+) -> SimulationSetup:
+    """Return a cluster with the changes of the current command."""
+    from moorage.answers.runs.simulation import SimulationSetup
+
+    from .inputs import begun
+
     changes = requested_changes()
     return SimulationSetup(cluster, settings, changes, coming, begun(cluster, settings, changes))

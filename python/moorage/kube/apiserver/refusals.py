@@ -6,7 +6,7 @@ import json
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, Protocol, TypeVar, overload
 
@@ -312,10 +312,9 @@ def kept_objects(
     objects: Sequence[Object],
     origins: Sequence[Origin],
     texts: Mapping[int, bytes],
-    gone: Container[Origin | None],
-) -> tuple[list[Object], Sequence[Origin], Mapping[int, bytes]]:
-    """Return objects, their origins, and texts by their indexes, without the objects of some origins."""
-    kept = [at for at, origin in enumerate(origins) if origin not in gone]
+    kept: Sequence[int],
+) -> tuple[list[Object], list[Origin], dict[int, bytes]]:
+    """Return some of the objects, by their indexes, their origins, and texts by their new indexes."""
     left = {new: texts[at] for new, at in enumerate(kept) if at in texts}
     return [objects[at] for at in kept], [origins[at] for at in kept], left
 
@@ -346,7 +345,8 @@ def without_refused(
             return build(objects, origins=origins, texts=texts), refused
         except RefusedObjectsError as error:
             number = len(objects)
-            objects, origins, texts = kept_objects(objects, origins, texts, error.refused)
+            kept = [at for at, origin in enumerate(origins) if origin not in error.refused]
+            objects, origins, texts = kept_objects(objects, origins, texts, kept)
             assert len(objects) < number
             refused += error.refused.values()
 

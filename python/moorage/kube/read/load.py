@@ -239,12 +239,12 @@ def _before_and_after(
     own = [*range(number), *_of_cluster(objects, texts, number)]
     refused = list[RefusedObject]()
     if len(own) > number:
-        base, refused = without_refused(build, *_parts(own, objects, origins, texts))
+        base, refused = without_refused(build, *kept_objects(objects, origins, texts, own))
     stored_texts = {key_of(objects[at]): texts[at] for at in own if at in texts}
     gates = _gates_at(check, read.server_version, base)
     change = room.change_cluster.ClusterChange(base, Refusals(STORED, check, lambda _: gates), stored_texts)
     later = sorted({*range(len(objects))}.difference(own))
-    after, refused_later = without_refused(change, *_parts(later, objects, origins, texts))
+    after, refused_later = without_refused(change, *kept_objects(objects, origins, texts, later))
     assert after.change is not None
     after.change = after.change._replace(parts=read.parts)
     after.refused_objects = [*unserved, *refused, *refused_later, *_refused_unread(after, read.unread)]
@@ -252,14 +252,6 @@ def _before_and_after(
     after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
     _finish(after, read, gates)
     return before, after
-
-
-def _parts(
-    kept: Sequence[int], objects: Sequence[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]
-) -> tuple[list[Object], list[Origin], dict[int, bytes]]:
-    """Return some of the objects that were read."""
-    left = {new: texts[at] for new, at in enumerate(kept) if at in texts}
-    return [objects[at] for at in kept], [origins[at] for at in kept], left
 
 
 def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: int) -> list[int]:
@@ -361,7 +353,9 @@ def _served(
     objects = list(in_namespace(read.objects, namespace))
     if not unserved:
         return objects, read.origins, read.texts, read.refused
-    parts = kept_objects(objects, read.origins, read.texts, {origin for origin, _ in unserved})
+    gone = {origin for origin, _ in unserved}
+    kept = [at for at, origin in enumerate(read.origins) if origin not in gone]
+    parts = kept_objects(objects, read.origins, read.texts, kept)
     return *parts, [*read.refused, *(refused for _, refused in unserved)]
 
 

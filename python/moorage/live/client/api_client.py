@@ -24,8 +24,7 @@ from moorage.store.errors import (
     NotSentError,
     ServerError,
     UnreachableError,
-    other_uid,
-    stale,
+    check_current,
     struct_named,
 )
 from moorage.store.protocol import ListResult, Patch, PatchType, Selector
@@ -182,10 +181,7 @@ class ApiClient:
         struct = type(obj)
         current = self.get(struct, obj.name, obj.namespace)
         meta, old = obj.metadata, current.metadata
-        if meta.uid and meta.uid != old.uid:
-            raise other_uid(obj, old.uid)
-        if meta.resource_version and meta.resource_version != old.resource_version:
-            raise stale(obj)
+        check_current(obj, current)
         grace = meta.deletion_grace_period_seconds
         kept = replace(
             meta,

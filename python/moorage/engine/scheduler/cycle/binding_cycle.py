@@ -203,9 +203,13 @@ class BindingCycles(SavedFields):
         self._expiry = other._expiry
         self.freed, self.decided = other.freed.copy(), other.decided.copy()
 
+    def _steps(self) -> list[futures.Future[Step]]:
+        """Return the steps that threads run."""
+        return [running.future for running in self.running.values() if running.future is not None]
+
     def stop(self) -> None:
         """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
-        steps = [running.future for running in self.running.values() if running.future is not None]
+        steps = self._steps()
         futures.wait([step for step in steps if not step.cancel()])
         for uid, running in self.running.items():
             running.started.engine.handle.pods_in_pre_bind.pop(uid, None)
@@ -286,7 +290,7 @@ class BindingCycles(SavedFields):
         """
         if not self.running:
             return False
-        steps = [running.future for running in self.running.values() if running.future is not None]
+        steps = self._steps()
         due = min(self._due(), default=NEVER)
         seconds = due - self.time.now()
         if steps:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable
-from functools import _lru_cache_wrapper, cache
+from functools import _lru_cache_wrapper
 from itertools import count, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +17,7 @@ from moorage.store import Indexer, ObjectStore
 from tests.doors.cluster import ResourceRequest
 from tests.doors.engine import handle
 from tests.doors.engine import scheduler_state as module
+from tests.doors.kube import Workload
 from tests.leaks.test_leaks import WARM_UP, blocks
 from tests.make import make, node, pod, scheduler, template, workload
 
@@ -208,19 +209,19 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handle, "MOST_EVENTS", BOUND)
 
 
-@cache
-def frozen_caches() -> list[object]:
-    """The caches of modules that the collection has imported: what conftest freezes, the collector does not
-    list."""
+@pytest.fixture(autouse=True, scope="module")
+def freeze() -> None:
+    """What there is before is not looked at again, but for its caches."""
     gc.unfreeze()
     gc.collect()
-    found: list[object] = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
+    Stream.caches = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
     gc.freeze()
-    return found
 
 
 class Stream:
     """One verb on one scheduler."""
+
+    caches: ClassVar[list[_lru_cache_wrapper[Any]]]
 
     def __init__(self, verb: Verb) -> None:
         self.verb, add = verb, Indexer.add_index
@@ -238,7 +239,7 @@ class Stream:
         """Take so many turns, and forget what is remembered of them up to a bound."""
         for _ in range(turns):
             self.verb(self.made)
-        for one in (*frozen_caches(), *gc.get_objects()):
+        for one in (*self.caches, *gc.get_objects()):
             if type(one) is _lru_cache_wrapper:
                 one.cache_clear()
         self.made.cache.state.number_classes_anew()
@@ -254,12 +255,13 @@ class Stream:
 
 
 def objects() -> Counter[type]:
-    """How many objects of classes of moorage there are, but for specs of pods: 1,024 are remembered."""
+    """How many objects of classes of moorage there are, but for what is remembered of 1,024 pods: specs, and
+    workloads."""
     gc.collect()
     counts = Counter(map(type, gc.get_objects()))
     ours = {kind: count for kind, count in counts.items() if str(kind.__module__).startswith("moorage")}
     of_pods = {kind for kind in ours if kind.__module__ == PodSpec.__module__ and kind is not Pod}
-    return Counter({kind: count for kind, count in ours.items() if kind not in of_pods})
+    return Counter({kind: count for kind, count in ours.items() if kind not in of_pods | {Workload}})
 
 
 def test_when_pods_were_ready_is_forgotten_with_them() -> None:

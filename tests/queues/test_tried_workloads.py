@@ -97,7 +97,7 @@ def decided(kueue: Kueue, rounds: Rounds, looks_up: bool) -> tuple[list[Cycle], 
             kueue.prioritize(key, priority)
         for _ in range(CYCLES):
             for queue in kueue.snapshot.queues.values() if not looks_up else ():
-                queue.tried.clear()
+                queue.changed()
             cycles.append(kueue.cycle())
     stands: list[object] = [(key, each.status, each.last) for key, each in kueue.workloads.items()]
     return cycles, [*stands, *(kueue.waiting(queue) for queue in QUEUES)]

@@ -3,18 +3,18 @@ pkg/scheduler/preemption: preemption.go, common)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from moorage.kube.model.kueue import ANY, LOWER, NEWER
 from moorage.lazy import NamedTuple
 
 from .flavors import FlavorAssigner
-from .quota import Node, Share, Undo
+from .quota import Undo
 from .settings import Settings
 from .snapshot import Queue, QueueSnapshot
 from .topology_snapshot import TopologyDemand
 from .whole_amounts import FlavorResource
-from .workloads import EVICTED, JOB_UID, WHILE_BORROWING, QueuedWorkload, Usage
+from .workloads import JOB_UID, WHILE_BORROWING, QueuedWorkload, Usage
 
 IN_QUEUE, RECLAIMED, BY_SHARE = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
 REASONS = {
@@ -94,46 +94,14 @@ class Preemptor(NamedTuple):
         later = candidate.queue_time(settings) - self.workload.queue_time(settings)
         return later > (_BUFFER if settings.gate("SchedulerTimestampPreemptionBuffer") else 0)
 
-    def candidates(
-        self, workloads: Iterable[QueuedWorkload], policy: str, settings: Settings
-    ) -> Iterator[QueuedWorkload]:
-        """Yield those of some workloads that have what it needs, and that a policy lets it preempt."""
-        for candidate in workloads:
-            if candidate.uses(self.needed) and self.allows(candidate, policy, settings):
-                yield candidate
+    def candidates(self, queue: Queue, policy: str, settings: Settings) -> Iterator[QueuedWorkload]:
+        """Yield those of a queue that have what it needs, and that a policy lets it preempt."""
+        return (each for each in queue.holders(self.needed) if self.allows(each, policy, settings))
 
-    def order(self, candidate: QueuedWorkload) -> tuple[bool, bool, tuple[int, int, str]]:
+    def order(self, candidate: QueuedWorkload) -> tuple[bool, bool, tuple[bool, int, int, str]]:
         """What is smaller for whom it preempts first."""
-        is_left, place = rank(candidate)
-        return is_left, candidate.cluster_queue == self.queue.name, place
-
-
-class QueueState:
-    """What holds of queues and cohorts while the heads of a cycle are judged: as nothing is admitted before
-    all are, it is found once."""
-
-    def __init__(self) -> None:
-        self._shares: dict[Node, Share] = {}
-        self._workloads: dict[Queue, list[QueuedWorkload]] = {}
-
-    def share(self, node: Node) -> Share:
-        """Return the share of a node. Only asked for while nothing below it is taken out or added."""
-        known = self._shares.get(node)
-        if known is None:
-            known = self._shares[node] = node.share()
-        return known
-
-    def in_order(self, queue: Queue) -> list[QueuedWorkload]:
-        """Return the workloads that hold quota of a queue, in the order in which they go."""
-        known = self._workloads.get(queue)
-        if known is None:
-            known = self._workloads[queue] = sorted(queue.workloads.values(), key=rank)
-        return known
-
-
-def rank(workload: QueuedWorkload) -> tuple[bool, tuple[int, int, str]]:
-    """What is smaller for who goes first of those that the preemptor treats alike."""
-    return not workload.is_true(EVICTED), workload.rank()
+        rank = candidate.rank()
+        return rank[0], candidate.cluster_queue == self.queue.name, rank
 
 
 class RemovedWorkloads:

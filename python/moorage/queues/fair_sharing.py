@@ -12,7 +12,6 @@ from .candidates import (
     RECLAIMED,
     PreemptionTarget,
     Preemptor,
-    QueueState,
     RemovedWorkloads,
 )
 from .quota import NO_SHARE, Node, Share, Undo
@@ -42,13 +41,13 @@ class WaitingCandidates:
 
 
 def preempted_by_share(
-    snapshot: QueueSnapshot, state: QueueState, settings: Settings, preemptor: Preemptor
+    snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
     removal = RemovedWorkloads(snapshot)
     with Undo() as added, removal.changes:
         preemptor.queue.use(preemptor.usage, added)
-        search = _ShareSearch(state, settings, preemptor, removal)
+        search = _ShareSearch(settings, preemptor, removal)
         fits = search.first(settings.strategies[0] == FINAL)
         if not fits and len(settings.strategies) > 1:
             fits = search.second()
@@ -59,10 +58,7 @@ def preempted_by_share(
 class _ShareSearch:
     """Takes candidates out of the queue with the largest share, again and again."""
 
-    def __init__(
-        self, state: QueueState, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads
-    ) -> None:
-        self._state = state
+    def __init__(self, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads) -> None:
         self._settings = settings
         self._preemptor = preemptor
         self._removal = removal
@@ -80,8 +76,7 @@ class _ShareSearch:
             if policy == NEVER or (queue is not own and queue.is_within_quota(self._preemptor.needed)):
                 known = WaitingCandidates(())
             else:
-                workloads = self._state.in_order(queue)
-                known = WaitingCandidates(self._preemptor.candidates(workloads, policy, self._settings))
+                known = WaitingCandidates(self._preemptor.candidates(queue, policy, self._settings))
             self._left[queue] = known
         return known
 
@@ -186,7 +181,13 @@ class _ShareSearch:
         return self._preemptor.order(first)
 
     def _share(self, node: Node) -> Share:
-        return node.share() if node in self._moved else self._state.share(node)
+        """Return the share of a node. Nothing below one that has not moved is taken out or added."""
+        if node in self._moved:
+            return node.share()
+        known: Share | None = node.root.known.get(node)
+        if known is None:
+            known = node.root.known[node] = node.share()
+        return known
 
     def _shares(self, queue: Queue) -> tuple[Share, Share]:
         """Return the shares of the two nodes below the lowest cohort that is above both queues."""

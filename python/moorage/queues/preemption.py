@@ -8,7 +8,7 @@ from heapq import merge
 from moorage.kube.model.kueue import NEVER
 from moorage.lazy import NamedTuple
 
-from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, QueueState, RemovedWorkloads, rank
+from .candidates import IN_QUEUE, RECLAIMED, PreemptionTarget, Preemptor, RemovedWorkloads
 from .fair_sharing import preempted_by_share
 from .flavors import FlavorAssigner, FlavorAssignment, Mode, Rank
 from .quota import Node, Undo, fit_in_quota
@@ -32,12 +32,12 @@ class _RankedCandidate(NamedTuple):
     reason: str
     forbids_borrowing: bool
 
-    def order(self) -> tuple[bool, bool, bool, tuple[int, int, str]]:
+    def order(self) -> tuple[bool, bool, bool, tuple[bool, int, int, str]]:
         """What is smaller for who goes first: who is evicted already; then those over which the preemptor has
         an advantage, others of its cohort, and those of its own queue."""
         has_advantage = self.reason == RECLAIMED and not self.forbids_borrowing
-        is_left, place = rank(self.workload)
-        return is_left, self.above is None, not has_advantage, place
+        rank = self.workload.rank()
+        return rank[0], self.above is None, not has_advantage, rank
 
 
 class _Borrowers(NamedTuple):
@@ -63,10 +63,7 @@ class Preemptions:
     def __init__(self, snapshot: QueueSnapshot, settings: Settings) -> None:
         self.snapshot = snapshot
         self.settings = settings
-        # What all heads would take is found before any of them takes it.
-        self._state = QueueState()
         self._simulated: dict[tuple[str, FlavorResource, int], list[PreemptionTarget]] = {}
-        self._borrowers: dict[tuple[Node, frozenset[FlavorResource]], list[QueuedWorkload]] = {}
 
     def targets(
         self, workload: QueuedWorkload, queue: Queue, assignment: FlavorAssignment, assigner: FlavorAssigner
@@ -98,11 +95,11 @@ class Preemptions:
 
     def _targets(self, preemptor: Preemptor) -> list[PreemptionTarget]:
         if self.settings.fair_sharing is not None:
-            return preempted_by_share(self.snapshot, self._state, self.settings, preemptor)
+            return preempted_by_share(self.snapshot, self.settings, preemptor)
         queue, policy = preemptor.queue, preemptor.queue.preemption.within_cluster_queue
         own: list[QueuedWorkload] = []
         if policy != NEVER:
-            own += preemptor.candidates(self._state.in_order(queue), policy, self.settings)
+            own += preemptor.candidates(queue, policy, self.settings)
         borrows_only = self._borrows_only(preemptor, own)
         groups = [*self._groups(preemptor)]
         attempts: Sequence[bool] = (True, False)
@@ -143,13 +140,13 @@ class Preemptions:
         advantage, rest = fit_in_quota(queue, preemptor.usage.quota)
         seen: Node | None = None
         for cohort in queue.path:
-            key = cohort, preemptor.needed
-            if key not in self._borrowers:
+            borrowers = queue.root.known.get((cohort, preemptor.needed))
+            if borrowers is None:
                 exceeding = _exceeding(cohort, preemptor.needed)
-                borrowers = [each for other in exceeding for each in other.workloads.values()]
-                borrowers = [each for each in borrowers if each.uses(preemptor.needed)]
-                self._borrowers[key] = sorted(borrowers, key=rank)
-            yield _Borrowers(self._borrowers[key], cohort, seen, advantage)
+                of_all = [each for other in exceeding for each in other.holders(preemptor.needed)]
+                borrowers = sorted(of_all, key=QueuedWorkload.rank)
+                queue.root.known[cohort, preemptor.needed] = borrowers
+            yield _Borrowers(borrowers, cohort, seen, advantage)
             fits, rest = fit_in_quota(cohort, rest)
             advantage, seen = advantage or fits, cohort
 

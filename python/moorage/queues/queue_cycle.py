@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from moorage.kube.model.kueue import ANY, NEWER
 
@@ -135,18 +136,15 @@ class SchedulingCycle:
             rank: tuple[int, ...] = (workload.priority,) if queue.preempts else ()
             if NEWER in (queue.preemption.within_cluster_queue, queue.preemption.reclaim_within_cohort):
                 rank = (*rank, workload.queue_time(self._settings))
-            key = workload.shape(), rank
-            if queue.tried_at != queue.root.version:
-                queue.tried.clear()
-                queue.tried_at = queue.root.version
-        known = queue.tried.get(key)
+            key = queue, workload.shape(), rank
+        known = queue.root.known.get(key)
         if known is None:
             entry.assignment, entry.targets = self._assign(workload, queue)
             if entry.assignment.fit == FlavorFit.YES:
                 return
             known = entry.assignment, entry.assignment.message(), entry.assignment.last()
             if key is not None and not entry.targets:
-                queue.tried[key] = known
+                queue.root.known[key] = known
         entry.assignment, entry.message, workload.last = known
 
     def _assign(
@@ -321,9 +319,10 @@ class Tournament:
                 yield queue
                 following: Queue | None = None
                 for cohort in queue.path:
-                    _, at, _ = heappop(self._competing[cohort])
+                    competing = self._competing[cohort]
+                    _, at, _ = heappop(competing)
                     if following is not None:
-                        heappush(self._competing[cohort], self._competitor(cohort, at, following))
+                        heappush(competing, self._competitor(cohort, at, following, not competing))
                     following = self._winner(cohort)
             del left[queue]
 
@@ -331,17 +330,20 @@ class Tournament:
         """Return the queue below a cohort whose head goes first."""
         competing = self._competing.get(cohort)
         if competing is None:
-            heads = [self._winner(child) for child in cohort.cohorts]
-            heads += [each for each in cohort.queues if isinstance(each, Queue) and each in self._heads]
+            winners = [self._winner(child) for child in cohort.cohorts]
+            children = (*winners, *cohort.queues)
+            heads = [each for each in children if isinstance(each, Queue) and each in self._heads]
             competing = self._competing[cohort] = [
-                self._competitor(cohort, at, queue) for at, queue in enumerate(heads) if queue is not None
+                self._competitor(cohort, at, queue, len(heads) == 1) for at, queue in enumerate(heads)
             ]
             heapify(competing)
         return competing[0][2] if competing else None
 
-    def _competitor(self, cohort: Node, at: int, queue: Queue) -> _Competitor:
+    def _competitor(self, cohort: Node, at: int, queue: Queue, is_alone: bool) -> _Competitor:
         """Return what stands for a child of a cohort: what is smaller for who goes first, which child it is,
         and the queue of its head."""
+        if is_alone:
+            return (), at, queue
         workload, usage = self._heads[queue]
         with Undo() as changes:
             queue.use(usage, changes)
@@ -354,4 +356,4 @@ class Tournament:
         return order, at, queue
 
 
-_Competitor = tuple[tuple[bool, tuple[bool, float], int, int, int], int, Queue]
+_Competitor = tuple[tuple[Any, ...], int, Queue]

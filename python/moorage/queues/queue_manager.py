@@ -166,6 +166,7 @@ class Kueue:
         self._touched: dict[str, None] = {}
         self._retried: dict[str, None] = {}
         self._leaving: dict[str, int] = {}
+        self._held_back: dict[str, None] = {}  # those that may be tried only after some time
         self._evicted: dict[str, str] = {}
         self._queued: set[str] = set()
         self._moved: dict[str, None] = {}
@@ -376,6 +377,8 @@ class Kueue:
             self._enter(workload)
         elif workload.counts:
             snapshot.admit(workload)
+        if workload.requeue_at is not None:
+            self._held_back[obj.key] = None
         if workload.is_true(EVICTED) and workload.is_true(RESERVED):
             self._leaving[obj.key] = self._round + self._release_after
         self._touched[obj.key] = self._decided[obj.key] = None
@@ -621,6 +624,7 @@ class Kueue:
         if latest <= self.now or (workload.requeue_at is not None and workload.requeue_at >= latest):
             return False
         workload.requeue_at = latest
+        self._held_back[workload.key] = None
         self._written(workload, workload.status)
         return True
 
@@ -710,10 +714,13 @@ class Kueue:
     def advance(self, milliseconds: int) -> None:
         """Let time pass; those whose time to wait is over are tried again."""
         self.now += milliseconds
-        for key, workload in self.workloads.items():
-            if workload.requeue_at is not None:
-                self._begin_anew()
-                self._touched[key] = None
+        held_back = [self.workloads.get(key) for key in self._held_back]
+        self._held_back = {
+            each.key: None for each in held_back if each is not None and each.requeue_at is not None
+        }
+        if self._held_back:
+            self._begin_anew()
+            self._touched |= self._held_back
         self.settle()
 
     def cycle(self) -> Cycle:

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -170,8 +170,8 @@ class Node:
         Its children by name; queues that are not active count their quotas and usage, but are not there.
     height : int
         How far its deepest child is away.
-    version : int
-        Of the node at the top: grows whenever something is used or released for good.
+    known : dict
+        Of the node at the top: what was found of the tree, until something is used or released for good.
     """
 
     def __init__(self, name: str, parent: Node | None) -> None:
@@ -183,7 +183,8 @@ class Node:
         self.weight = 1.0
         self.cohorts: list[Node] = []
         self.queues: list[Node] = []
-        self.height = self.version = 0
+        self.height = 0
+        self.known: dict[Hashable, Any] = {}
         self._lendable: Amounts | None = None
 
     def __repr__(self) -> str:

@@ -3,9 +3,8 @@ pkg/cache/scheduler: snapshot.go, clusterqueue.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.kube.model.kueue import (
@@ -62,9 +61,6 @@ class Queue(Node):
         Those that hold quota, by key.
     generation : int
         Grows whenever an earlier search for flavors counts no more.
-    tried, tried_at : dict, int
-        What was found for workloads that do not fit, and the version of the root at which it holds; see
-        `SchedulingCycle`.
     topologies : dict of str to TopologySnapshot
         Those of its flavors that have one.
     namespaces : dict of str to bool
@@ -95,8 +91,7 @@ class Queue(Node):
         self.flavors = [flavor for group in self.groups for flavor in group.flavors]
         self.workloads: dict[str, QueuedWorkload] = {}
         self.generation = 1
-        self.tried: dict[Hashable, Any] = {}
-        self.tried_at = 0
+        self._holders: dict[frozenset[FlavorResource], list[QueuedWorkload]] = {}
         rules = given.spec.admission_checks_strategy.admission_checks
         self.checks = {each.name: frozenset(each.on_flavors or self.flavors) for each in rules}
         known = [snapshot.flavors[name] for name in self.flavors if name in snapshot.flavors]
@@ -157,6 +152,19 @@ class Queue(Node):
     def selects(self, labels: dict[str, str]) -> bool:
         """Whether a namespace with some labels may use it."""
         return self._selector is not None and self._selector.matches(labels)
+
+    def holders(self, needed: frozenset[FlavorResource]) -> list[QueuedWorkload]:
+        """Return the workloads that hold one of some resources of flavors, in the order in which they go."""
+        known = self._holders.get(needed)
+        if known is None:
+            holders = [each for each in self.workloads.values() if each.uses(needed)]
+            known = self._holders[needed] = sorted(holders, key=QueuedWorkload.rank)
+        return known
+
+    def changed(self) -> None:
+        """Forget what was found of its workloads and its tree, as one of them has come, changed or gone."""
+        self._holders.clear()
+        self.root.known.clear()
 
     def available(self, key: FlavorResource) -> int:
         """Return what it can use of a resource of a flavor now."""
@@ -286,7 +294,7 @@ class QueueSnapshot:
             queue.workloads[workload.key] = workload
             self._counted[workload.key] = queue, workload.usage()
             queue.use(workload.usage(), Undo())
-            queue.root.version += 1
+            queue.changed()
 
     def forget(self, key: str) -> None:
         """Count what a workload has held no more; searches for flavors start anew."""
@@ -296,7 +304,7 @@ class QueueSnapshot:
             del queue.workloads[key]
             queue.release(usage, Undo())
             queue.generation += 1
-            queue.root.version += 1
+            queue.changed()
 
     def release_all(self, workloads: Iterable[QueuedWorkload], changes: Undo) -> None:
         """Remove what workloads use from where they use it."""

@@ -136,7 +136,7 @@ class QueuedWorkload:
     _needs: list[Needs] | None
     _held: frozenset[FlavorResource] | None
     _shape: Hashable
-    _rank: tuple[int, int, str] | None
+    _rank: tuple[bool, int, int, str] | None
 
     def __init__(self, obj: Workload, policies: PodPolicies) -> None:
         self.obj = obj
@@ -267,10 +267,12 @@ class QueuedWorkload:
                 return preempted.at + 1
         return self.created
 
-    def rank(self) -> tuple[int, int, str]:
-        """Return what is smaller for who is preempted first of those that hold quota."""
+    def rank(self) -> tuple[bool, int, int, str]:
+        """Return what is smaller for who is preempted first of those that hold quota and that the preemptor
+        treats alike: who is evicted already comes before all others."""
         if self._rank is None:
-            self._rank = self.priority, -self.conditions[RESERVED].at, self.uid
+            reserved = self.conditions[RESERVED].at
+            self._rank = not self.is_true(EVICTED), self.priority, -reserved, self.uid
         return self._rank
 
     # ---- amounts

@@ -4,14 +4,15 @@ and what templates lack."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import chain, islice, product
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.judge import Judge
 from moorage.autoscalers.karpenter.claim_template import why_idle
 from moorage.autoscalers.karpenter.provisioning import room_kept
+from moorage.autoscalers.karpenter.short_refusals import short_refusal
 from moorage.autoscalers.node_class_changes import NO_ZONE
-from moorage.autoscalers.pool_refusals import limited_amounts, taken_by
+from moorage.autoscalers.pool_refusals import NodePoolTrial, limited_amounts, taken_by
 from moorage.autoscalers.providers.instance_type import ZONE
 from moorage.autoscalers.providers.known_labels import CORE
 from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, ScaleUp
@@ -58,16 +59,27 @@ class PoolFacts:
         order = [pool.name for pool in pools]
         first = max(new, key=lambda node: order.index(node.pool))
         at = order.index(first.pool)
-        earlier = [trial for trial in self._judge.pools(first.pods[0])[:at] if trial.name not in used]
-        for trial, pool in ((trial, trial.pool) for trial in earlier[:MOST_POOLS]):
-            if reason := why_idle(pool) or shorten(trial.reason(), MOST_TEXT):
-                weight = f"of weight {pool.spec.weight or 0} "
-                yield f"NodePool {pool.name} {weight}makes no node for {first.pods[0]}: {reason}"
+        earlier = self._judge.pools(first.pods[0])[:at]
+        reasons = ((each.pool, why) for each in earlier if (why := self._why_not(each, each.name in used)))
+        for pool, reason in islice(reasons, MOST_POOLS):
+            yield f"NodePool {pool.name} of weight {pool.spec.weight or 0} makes {reason}"
         weights = [pool.spec.weight or 0 for pool in pools]
         later = [order[place] for place in range(at + 1, len(order)) if weights[place] == weights[at]]
         if unused := [name for name in later if name not in used]:
             names = either(unused[:3]) if len(unused) <= 3 else f"{len(unused)} others"
             yield f"NodePool {first.pool} comes before {names} of equal weight: the last name is asked first"
+
+    def _why_not(self, trial: NodePoolTrial, is_used: bool) -> str:
+        """Why a pool makes no node for a pod that has one of a later pool; "" if that is not known. A pool
+        that is used refuses it for more than its labels and taints: for a limit, or for preferences."""
+        about = f"node for {trial.pod.key}"
+        reason = why_idle(trial.pool) or trial.reason()
+        if not reason:
+            given_up = "only without its preferences, with which Karpenter asks every pool first"
+            return f"a {about} {given_up}" if trial.gives_up_preferences else ""
+        for change in trial.higher_limits():
+            return f"no {about} unless you {change.text}"
+        return "" if is_used else f"no {about}: {shorten(short_refusal(reason), MOST_TEXT)}"
 
     def _limits(self) -> Iterator[str]:
         """Which pools have more nodes than their limit."""

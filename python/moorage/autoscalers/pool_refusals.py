@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain
 from typing import Any
 
@@ -32,12 +32,12 @@ from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
 from moorage.kube.model.meta import whole
 
 from .karpenter.claim_template import why_idle
-from .karpenter.new_nodes_result import NewClaim
+from .karpenter.new_nodes_result import NewClaim, Provisioning
 from .karpenter.pod_validation import in_short
 from .launched_nodes import launched_node
 from .node_class_changes import STORAGE, NodeClassChanges
 from .pool_scaler import PassQuestion, unlaunched
-from .providers.instance_type import POOL, InstanceType
+from .providers.instance_type import POOL, InstanceType, with_shortages
 from .scale_up_answer import nodes_price
 from .trial import Trial
 
@@ -61,8 +61,13 @@ class NodePoolTrial(Trial[PassQuestion]):
 
     def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, classes: NodeClassChanges) -> None:
         super().__init__(pool.name, pod, classes.gates)
-        self._question, self.pool, self.classes = question, pool, classes
-        self._types = question.situation.types.get(pool.name, ())
+        self._short = question.options.unavailable  # of the types here, so that a change can end it
+        self._question = replace(question, options=replace(question.options, unavailable=()))
+        self.pool, self.classes = pool, classes
+        self._types = self._offered(question.situation.types.get(pool.name, ()))
+
+    def _offered(self, types: Iterable[InstanceType]) -> Sequence[InstanceType]:
+        return [with_shortages(kind, self._short) for kind in types]
 
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[PassQuestion]:
@@ -70,7 +75,8 @@ class NodePoolTrial(Trial[PassQuestion]):
         types = self._types
         for edit in edits:
             types = edit.change(types) if edit.about is None else types
-            types = self.classes.types_after(edit, self.pool) if edit.about in NODE_CLASSES else types
+            if edit.about in NODE_CLASSES:
+                types = self._offered(self.classes.types_after(edit, self.pool))
         question = self._question.about(self.pod, self.pool, types)
         yield replace(question, stored=edited(question.stored, edits, self.pod.key))
 
@@ -94,11 +100,20 @@ class NodePoolTrial(Trial[PassQuestion]):
             return f"it makes no nodes for pods: {idle}"
         if not self._types:
             return "it has no instance types"
-        answer, key = self._question.about(self.pod, self.pool, self._types).answer(), self.pod.key
+        answer, key = self._alone, self.pod.key
         for claim in answer.claims:
             if claim.launched is None and key in claim.pods:
                 return unlaunched(claim, self._types)
         return answer.errors[key].text if key in answer.errors else in_short(answer.ignored.get(key, ""))
+
+    @cached_property
+    def _alone(self) -> Provisioning:
+        return self._question.about(self.pod, self.pool, self._types).answer()
+
+    @property
+    def gives_up_preferences(self) -> bool:
+        """Whether Karpenter gives up preferences of the pod before the pool makes a node or refuses it."""
+        return bool(self._alone.relaxed.get(self.pod.key))
 
     def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help."""
@@ -118,9 +133,6 @@ class NodePoolTrial(Trial[PassQuestion]):
             label = self._of_pool("spec.template.metadata.labels", {key: value}.__ror__)
             yield from self._try(Kind.POOL, f"add the label {key}={value} to the pool", label)
         yield from self.around_pod()
-        if any(each.may_come and not each.available for kind in self._types for each in kind.offerings):
-            every = of_settings(lambda types: [*map(_available, types)])
-            yield from self._try(Kind.OFFERINGS, "wait for offerings that are not available", every)
 
     def _of_pool(self, path: str, change: Callable[[Any], Any]) -> ObjectEdit:
         return ObjectEdit(NodePool, self.pool.key, partial(changed_field, path=path, change=change))
@@ -225,7 +237,8 @@ class NodePoolTrial(Trial[PassQuestion]):
         text = f"drop the requirement on {key} of the pool"
         yield from tried(self, HelpfulChange(Kind.POOL, text, (edit,)), gain_of)
 
-    def _higher_limits(self) -> Iterator[HelpfulChange]:
+    def higher_limits(self) -> Iterator[HelpfulChange]:
+        """Yield the limits with which the pool makes a node."""
         limits, free = self.pool.spec.limits, self._of_pool("spec.limits", lambda its: {})
         claim = self._claim(free) if limits else None
         if claim is None or claim.launched is None:
@@ -242,15 +255,19 @@ class NodePoolTrial(Trial[PassQuestion]):
         yield from helped or self._try(Kind.LIMIT, "raise the limits of the pool", free)
 
     def around_pod(self) -> Iterator[HelpfulChange]:
-        """Yield what keeps a type from the pod that its own texts do not name: limits of the pool, and the
-        DaemonSets without each of which it makes a node, with what they take of it that the pod asks for."""
-        yield from self._higher_limits()
+        """Yield what keeps a node from the pod and is not in Karpenter's words: limits of the pool, the
+        DaemonSets without each of which it makes one, with what they take of it that the pod asks for, and
+        offerings that are not available."""
+        yield from self.higher_limits()
         sets = [each for each in self._question.stored[DaemonSet] if isinstance(each, DaemonSet)]
         for daemon in sets[:MOST_DAEMONS]:
             amounts = taken_by(daemon, self.pod, self._gates).items()
             taken = ", ".join(f"{name} {offered(name, whole(name, each))}" for name, each in amounts)
             text = f"keep DaemonSet {daemon.key} ({taken} of each node) off the nodes"
             yield from self._try(Kind.DAEMONS, text, ObjectEdit(DaemonSet, daemon.key, gone))
+        if any(each.may_come and not each.available for kind in self._types for each in kind.offerings):
+            every = of_settings(lambda types: [*map(_available, types)])
+            yield from self._try(Kind.OFFERINGS, "wait for offerings that are not available", every)
 
 
 def limited_amounts(pool: NodePool, nodes: Iterable[Node]) -> dict[str, Quantity]:

@@ -531,11 +531,10 @@ def _decoded(text: bytes | msgspec.Raw) -> Any:
 
 def _texts(problems: Sequence[tuple[Path, str]], struct: str) -> str:
     """Return what is wrong with fields of a struct; of an unknown one alone, also the nearest."""
-    texts = [_text(path, what) for path, what in problems[:_SHOWN]]
-    if [what for _, what in problems] == ["unknown"]:
-        *parents, name = problems[0][0]
-        moved = _MOVED.get((struct, *problems[0][0]))
-        texts[0] += moved or nearest(str(name), known_at(struct, parents) - {name})
+    texts = [_text(path, what) + _MOVED.get((struct, *path), "") for path, what in problems[:_SHOWN]]
+    (*parents, name), what = problems[0]
+    if len(problems) == 1 and what == "unknown" and (struct, *parents, name) not in _MOVED:
+        texts[0] += nearest(str(name), known_at(struct, parents) - {name})
     more = [f"and {len(problems) - _SHOWN} more"] * (len(problems) > _SHOWN)
     return ", ".join(texts + more)
 
@@ -543,7 +542,13 @@ def _texts(problems: Sequence[tuple[Path, str]], struct: str) -> str:
 _MOVED: Mapping[Path, str] = {
     ("karpenter.sh/v1/NodePool", "spec", "template", "spec", "kubelet"): (
         "; Karpenter v1 has it in the node class, as spec.kubelet of an EC2NodeClass"
-    )
+    ),
+    ("karpenter.sh/v1/NodePool", "spec", "template", "spec", "nodeClassRef", "apiVersion"): (
+        "; Karpenter v1 has group in its place, without a version"
+    ),
+    ("karpenter.sh/v1/NodePool", "spec", "disruption", "expireAfter"): (
+        "; Karpenter v1 has it as spec.template.spec.expireAfter"
+    ),
 }
 """Where fields of earlier versions stand now, by kind and path."""
 

@@ -529,10 +529,11 @@ def test_names_never_become_html(serve: Callable[..., Twin]) -> None:
 
     twin = serve(answer=answer)
     twin.visit("#explain?target=p")
-    assert twin.answer() == EVIL
+    assert twin.answer().startswith(EVIL)
     assert EVIL in twin.one("#answer").text
     twin.one("#map [data-name]").click()
-    assert (twin.answer(), twin.all("img")) == (EVIL, [])
+    assert twin.answer().startswith(EVIL)
+    assert twin.all("img") == []
     assert twin.browser.title.endswith("Moorage twin")
     assert all(EVIL in twin.one(selector).text for selector in ("#map", "#findings", "#as-table"))
 

@@ -785,6 +785,8 @@ class PodWatcher:
         attaches = controllers.attachments.is_needed
         reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
         number, selected = of_dependents(notices)
+        if has_budgets:
+            controllers.budgets.note(*(notice.identity for notice in notices if not notice.is_deletion))
         for notice in notices if reads_all else selected:
             if notice.is_deletion:
                 self._deleted(notice.old)
@@ -795,8 +797,6 @@ class PodWatcher:
                     controllers.daemon_sets.note_pod(new)
                     if notice.cause is Cause.BOUND:
                         controllers.availability.note_binding(new)
-                if has_budgets:
-                    controllers.budgets.note(notice.identity)
                 if attaches and (notice.cause is Cause.BOUND or notice.is_addition):
                     if notice.identity.spec.volumes:
                         controllers.attachments.note(cast(Pod, notice.new))

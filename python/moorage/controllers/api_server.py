@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from moorage.kube import Namespace, Object, Pod
 from moorage.kube import admission as admitting
-from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
-from moorage.kube.model.admission_policies import PolicyParameter
+from moorage.kube.model.admission_registration import ADMISSION_POLICIES, DECIDERS, WEBHOOKS, PolicyParameter
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.node import ServiceAccount
 from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
 from moorage.kube.model.resource_claims import DeviceClass
 from moorage.kube.model.storage import StorageClass
-from moorage.kube.model.webhooks import DECIDERS
-from moorage.kube.model.webhooks import KINDS as WEBHOOKS
 from moorage.kube.model.workload import PriorityClass, Service
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.store import ObjectClient, ObjectStore, WatchEvent, find_object

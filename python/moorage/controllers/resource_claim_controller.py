@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from moorage._core.devices.claims_of_pods import FINALIZER
 from moorage.engine.devices.claim_cache import API_GROUP, RESOURCE
 from moorage.kube.admission.request import AdmissionRequest, controller_account
+from moorage.kube.model.admission_registration import DECIDERS
 from moorage.kube.model.meta import ObjectMeta, OwnerReference
 from moorage.kube.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from moorage.kube.model.pod_group import PodGroup
@@ -19,7 +20,6 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
 )
-from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import NotFoundError, ObjectClient, ObjectStore, ServerError, find_object
 

@@ -27,6 +27,7 @@ from moorage.kube.admission.request import (
     creator_of,
     deletion,
 )
+from moorage.kube.model.admission_registration import DECIDERS
 from moorage.kube.model.cluster import RefusedPod, seconds
 from moorage.kube.model.meta import (
     Condition,
@@ -40,7 +41,6 @@ from moorage.kube.model.meta import (
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod, disruption_condition
 from moorage.kube.model.storage import PersistentVolumeClaim
-from moorage.kube.model.webhooks import DECIDERS
 from moorage.kube.model.workload import (
     MAX_PODS,
     ControllerRevision,

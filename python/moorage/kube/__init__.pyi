@@ -10,25 +10,31 @@ from moorage._core.base.selectors import parse_selector as parse_selector
 from . import plain as plain
 from .admission.validate_object import validate as validate
 from .apiserver.decode import decode_object as decode_object
-from .model.admission_policies import MatchResources as MatchResources
-from .model.admission_policies import MutatingAdmissionPolicy as MutatingAdmissionPolicy
-from .model.admission_policies import MutatingAdmissionPolicyBinding as MutatingAdmissionPolicyBinding
-from .model.admission_policies import MutatingAdmissionPolicySpec as MutatingAdmissionPolicySpec
-from .model.admission_policies import Mutation as Mutation
-from .model.admission_policies import NamedExpression as NamedExpression
-from .model.admission_policies import ParamKind as ParamKind
-from .model.admission_policies import ParamRef as ParamRef
-from .model.admission_policies import PatchExpression as PatchExpression
-from .model.admission_policies import PolicyBindingSpec as PolicyBindingSpec
-from .model.admission_policies import PolicySpec as PolicySpec
-from .model.admission_policies import ResourceRule as ResourceRule
-from .model.admission_policies import ValidatingAdmissionPolicy as ValidatingAdmissionPolicy
-from .model.admission_policies import ValidatingAdmissionPolicyBinding as ValidatingAdmissionPolicyBinding
-from .model.admission_policies import (
+from .model.admission_registration import MatchResources as MatchResources
+from .model.admission_registration import MutatingAdmissionPolicy as MutatingAdmissionPolicy
+from .model.admission_registration import MutatingAdmissionPolicyBinding as MutatingAdmissionPolicyBinding
+from .model.admission_registration import MutatingAdmissionPolicySpec as MutatingAdmissionPolicySpec
+from .model.admission_registration import MutatingWebhookConfiguration as MutatingWebhookConfiguration
+from .model.admission_registration import Mutation as Mutation
+from .model.admission_registration import NamedExpression as NamedExpression
+from .model.admission_registration import ParamKind as ParamKind
+from .model.admission_registration import ParamRef as ParamRef
+from .model.admission_registration import PatchExpression as PatchExpression
+from .model.admission_registration import PolicyBindingSpec as PolicyBindingSpec
+from .model.admission_registration import PolicySpec as PolicySpec
+from .model.admission_registration import ResourceRule as ResourceRule
+from .model.admission_registration import RuleWithOperations as RuleWithOperations
+from .model.admission_registration import ServiceReference as ServiceReference
+from .model.admission_registration import ValidatingAdmissionPolicy as ValidatingAdmissionPolicy
+from .model.admission_registration import ValidatingAdmissionPolicyBinding as ValidatingAdmissionPolicyBinding
+from .model.admission_registration import (
     ValidatingAdmissionPolicyBindingSpec as ValidatingAdmissionPolicyBindingSpec,
 )
-from .model.admission_policies import ValidatingAdmissionPolicySpec as ValidatingAdmissionPolicySpec
-from .model.admission_policies import Validation as Validation
+from .model.admission_registration import ValidatingAdmissionPolicySpec as ValidatingAdmissionPolicySpec
+from .model.admission_registration import ValidatingWebhookConfiguration as ValidatingWebhookConfiguration
+from .model.admission_registration import Validation as Validation
+from .model.admission_registration import Webhook as Webhook
+from .model.admission_registration import WebhookClientConfig as WebhookClientConfig
 from .model.autoscaling import AKSNodeClass as AKSNodeClass
 from .model.autoscaling import AutoscalerFlags as AutoscalerFlags
 from .model.autoscaling import Budget as Budget
@@ -275,12 +281,6 @@ from .model.storage import VolumeAttachmentSource as VolumeAttachmentSource
 from .model.storage import VolumeAttachmentSpec as VolumeAttachmentSpec
 from .model.storage import VolumeNodeAffinity as VolumeNodeAffinity
 from .model.storage import VolumeNodeResources as VolumeNodeResources
-from .model.webhooks import MutatingWebhookConfiguration as MutatingWebhookConfiguration
-from .model.webhooks import RuleWithOperations as RuleWithOperations
-from .model.webhooks import ServiceReference as ServiceReference
-from .model.webhooks import ValidatingWebhookConfiguration as ValidatingWebhookConfiguration
-from .model.webhooks import Webhook as Webhook
-from .model.webhooks import WebhookClientConfig as WebhookClientConfig
 from .model.workload import ClaimRetentionPolicy as ClaimRetentionPolicy
 from .model.workload import CloneSet as CloneSet
 from .model.workload import CloneSetSpec as CloneSetSpec

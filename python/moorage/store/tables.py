@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Cause, ObjectMap
 from moorage.errors import MoorageError
-from moorage.grouped import grouped
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition
 
@@ -124,7 +123,8 @@ class ObjectTable(Generic[T]):
         keys: Iterable[str] = self.objects
         if namespace and self.namespaced:
             if not self._keys:
-                self._keys = {name: set(own) for name, own in grouped(map(_with_namespace, keys)).items()}
+                for key in keys:
+                    self._keep_key(key)
             known = self._keys.get(namespace, set())
             keys = [key for key in known if key in self.objects]
             if len(known) > 2 * len(keys):
@@ -141,8 +141,10 @@ class ObjectTable(Generic[T]):
     def _know(self, event: WatchEvent[T], makes: EventType = "ADDED") -> None:
         """Keep the key of an object that an event of a type makes."""
         if self._keys and event.type == makes:
-            key = event.object.key
-            self._keys.setdefault(key.partition("/")[0], set()).add(key)
+            self._keep_key(event.object.key)
+
+    def _keep_key(self, key: str) -> None:
+        self._keys.setdefault(key.partition("/")[0], set()).add(key)
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str, version: int) -> int:
         """Add new objects; see `ObjectMap.create`.
@@ -351,10 +353,6 @@ class ObjectTable(Generic[T]):
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
         copy._freed, copy.readable = self._freed, self.readable
         return copy
-
-
-def _with_namespace(key: str) -> tuple[str, str]:
-    return key.partition("/")[0], key
 
 
 class Tables:

@@ -12,7 +12,7 @@ from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.policy.silent_webhooks import Silence, SilentWebhooks
 from moorage.kube.admission.request import RefusedError, binding
 from moorage.kube.admission.secured_namespaces import pod_template
-from moorage.kube.model.admission_policies import KINDS as POLICIES
+from moorage.kube.model.admission_registration import ADMISSION_POLICIES
 from moorage.kube.model.policy import LimitRange, ResourceQuota
 from moorage.kube.model.workload import CronJob, Job
 from moorage.kube.workloads.job_state import is_over
@@ -22,7 +22,7 @@ from moorage.store import ObjectClient, ObjectStore
 
 from .simulation import REFUSED, REFUSED_LATER, PodsAlike, Simulation
 
-_DECIDING = (Namespace, LimitRange, ResourceQuota, *POLICIES)
+_DECIDING = (Namespace, LimitRange, ResourceQuota, *ADMISSION_POLICIES)
 
 
 def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAlike]:
@@ -74,7 +74,7 @@ def _deciding(objects: Iterable[Object], webhooks: Iterable[Silence]) -> dict[tu
     for obj in objects:
         if isinstance(obj, Namespace):
             deciding[obj.name, obj.kind, obj.name] = obj.metadata.labels
-        elif isinstance(obj, (LimitRange, ResourceQuota, *POLICIES)):
+        elif isinstance(obj, (LimitRange, ResourceQuota, *ADMISSION_POLICIES)):
             deciding[obj.namespace, obj.kind, obj.name] = obj.spec
     return deciding
 

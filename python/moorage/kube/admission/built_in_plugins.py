@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.lazy import NamedTuple
 
-from ..model.admission_policies import IGNORE
+from ..model.admission_registration import IGNORE, WEBHOOKS, Webhook
 from ..model.meta import Object, group_suffix
 from ..model.node import Namespace, ServiceAccount
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
-from ..model.webhooks import KINDS, Webhook
 from ..model.workload import PriorityClass
 from ..releases import (
     ADMISSION_PLUGINS,
@@ -297,5 +296,5 @@ def webhooks_that_fail_closed(objects: Iterable[Object]) -> Iterator[tuple[Objec
     listed = list(objects)
     off = switched_plugins(listed).disabled
     for obj in listed:
-        if isinstance(obj, KINDS) and WEBHOOK_PLUGINS[obj.kind] not in off:
+        if isinstance(obj, WEBHOOKS) and WEBHOOK_PLUGINS[obj.kind] not in off:
             yield from ((obj, webhook) for webhook in obj.webhooks if webhook.failure_policy != IGNORE)

@@ -19,7 +19,7 @@ from moorage.lazy import NamedTuple
 from ..apiserver.overlay import key_of
 from ..apiserver.unread_fields import has_hidden
 from ..field_errors import Json, aggregate
-from ..model.admission_policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
+from ..model.admission_registration import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object

@@ -23,7 +23,7 @@ from ..apiserver.go_structs import decoding_fault
 from ..apiserver.struct_tables import planned_parts
 from ..apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ..field_errors import Fault, Json, forbidden, not_found, part, parts
-from ..model.admission_policies import KINDS as POLICY_KINDS
+from ..model.admission_registration import ADMISSION_POLICIES
 from ..model.meta import Object, is_dns_label
 from ..plain import joined
 from ..releases import ALWAYS, DEFAULT_GATES, Condition, FeatureGates
@@ -113,7 +113,9 @@ def _judged() -> frozenset[str]:
     """The kinds that are judged, with their versions."""
     from .rules.validation_rules import KINDS
 
-    return frozenset((*KINDS, *(f"{struct().api_version}/{struct.__name__}" for struct in POLICY_KINDS)))
+    return frozenset(
+        (*KINDS, *(f"{struct().api_version}/{struct.__name__}" for struct in ADMISSION_POLICIES))
+    )
 
 
 def manifest_causes(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 
 from ..model import node, pod, pod_group, resource_claims, storage
-from ..model.admission_policies import KINDS as ADMISSION_POLICY_KINDS
+from ..model.admission_registration import ADMISSION_POLICIES, WEBHOOKS
 from ..model.autoscaling import KARPENTER_KINDS
 from ..model.autoscaling import KINDS as AUTOSCALING_KINDS
 from ..model.meta import LAST_APPLIED, Object
@@ -25,7 +25,6 @@ from ..model.policy import ADMISSION_KINDS
 from ..model.policy import KINDS as POLICY_KINDS
 from ..model.resource_claims import API_VERSION
 from ..model.resource_slices import KINDS as SLICE_KINDS
-from ..model.webhooks import KINDS as WEBHOOK_KINDS
 from ..model.workload import KINDS as WORKLOAD_KINDS
 from ..model.workload import KUEUE, OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
 from .unread_fields import unread_text, unread_type
@@ -125,7 +124,7 @@ _KINDS: dict[str, type[Object]] = {
     for kinds in (
         *(node.KINDS, pod.KINDS, pod_group.KINDS, resource_claims.KINDS, storage.KINDS),
         *(POLICY_KINDS, SLICE_KINDS, WORKLOAD_KINDS, OTHER_KINDS),
-        *(ADMISSION_KINDS, ADMISSION_POLICY_KINDS, AUTOSCALING_KINDS, KARPENTER_KINDS, WEBHOOK_KINDS),
+        *(ADMISSION_KINDS, ADMISSION_POLICIES, AUTOSCALING_KINDS, KARPENTER_KINDS, WEBHOOKS),
     )
     for struct in kinds
 }
@@ -155,7 +154,7 @@ CLUSTER_SCOPED = frozenset(
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "NodeOverlay"),
         *("EC2NodeClass", "NodeClass", "AKSNodeClass", "GCENodeClass"),
-        *(struct.__name__ for struct in (*ADMISSION_POLICY_KINDS, *WEBHOOK_KINDS)),
+        *(struct.__name__ for struct in (*ADMISSION_POLICIES, *WEBHOOKS)),
         *_GLOBAL_OF_KUEUE,
         "NodeMetrics",
     }

@@ -22,10 +22,10 @@ from moorage.table import Table, Tabular
 
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
+from .admission_registration import WEBHOOKS
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
-from .webhooks import KINDS as WEBHOOKS
 from .workload import CustomObject
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ..apiserver.refusals import (
     located_at,
     without_refused,
 )
-from ..model.admission_policies import KINDS as ADMISSION_POLICIES
+from ..model.admission_registration import ADMISSION_POLICIES
 from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, MachineGroup, NodePool
 from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object

@@ -12,7 +12,7 @@ from moorage.errors import InputError
 
 from .. import workloads as of_workloads
 from ..apiserver.decode import UNREADABLE, is_json
-from ..model.admission_policies import (
+from ..model.admission_registration import (
     MutatingAdmissionPolicy,
     PolicyParameter,
     ValidatingAdmissionPolicy,

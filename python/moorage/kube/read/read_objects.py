@@ -33,7 +33,7 @@ from ..apiserver.refusals import (
     refused_object,
 )
 from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1, newest_version
-from ..model.admission_policies import PolicyParameter
+from ..model.admission_registration import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node

@@ -13,7 +13,7 @@ from ..admission.resource_quotas import without_counted_usage
 from ..admission.siblings import Siblings
 from ..apiserver.overlay import key_of
 from ..apiserver.refusals import Origin, Refusals
-from ..model.admission_policies import MutatingAdmissionPolicy
+from ..model.admission_registration import MutatingAdmissionPolicy
 from ..model.cluster import Cluster, seconds
 from ..model.meta import Object
 from ..model.pod import Pod

@@ -16,7 +16,7 @@ from moorage.lazy import NamedTuple
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import BOOL
 from ...field_errors import Json
-from ...model.admission_policies import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
+from ...model.admission_registration import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
 from ...model.meta import Object
 from .policy_expressions import (
     CONDITIONS_BUDGET,

@@ -15,7 +15,7 @@ from ...apiserver.json_patch import PatchError, PatchTestError, patched
 from ...cel.cel_errors import CompileError, EvaluationError, NotKnownError
 from ...cel.values import MapValue, StructValue, list_of
 from ...field_errors import Json
-from ...model.admission_policies import (
+from ...model.admission_registration import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     MutatingAdmissionPolicySpec,

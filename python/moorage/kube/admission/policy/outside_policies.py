@@ -14,7 +14,7 @@ from typing import Any
 
 from ...apiserver.decode import decode
 from ...field_errors import Json
-from ...model.admission_policies import MatchResources
+from ...model.admission_registration import MatchResources
 from ...workloads.kind_rules import map_of
 from ..rules.scheduling_rules import selects
 from .policy_matching import Namespaces, PolicyRequest, ResourceMatcher, Reviews

@@ -47,7 +47,7 @@ from ...cel.values import (
     of_json,
 )
 from ...field_errors import Json
-from ...model.admission_policies import NamedExpression
+from ...model.admission_registration import NamedExpression
 from .policy_matching import PolicyRequest, VersionedResource
 
 # ---- environment -------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.lazy import NamedTuple
 
 from ...field_errors import Json
-from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule
+from ...model.admission_registration import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule
 from ...model.meta import LabelSelector, Object, plural_of
 from ..request import ADMIN, AdmissionRequest, UserInfo
 

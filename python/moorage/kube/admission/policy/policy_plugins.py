@@ -17,7 +17,7 @@ from ...apiserver.decode import decode_kind
 from ...apiserver.refusals import refused_object
 from ...cel.cel_errors import NotKnownError
 from ...field_errors import Json, part, parts
-from ...model.admission_policies import (
+from ...model.admission_registration import (
     MatchResources,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,

@@ -15,10 +15,9 @@ from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import of_json
 from ...field_errors import Json
-from ...model.admission_policies import PolicySpec
+from ...model.admission_registration import PolicySpec, Webhook
 from ...model.cluster import Cluster, NotAsked, OutsidePolicy, RequestedObject
 from ...model.pod import Pod
-from ...model.webhooks import Webhook
 from ...model.workload import CustomObject
 from ...plain import plain
 from ...workloads.kind_table import POLICY_GROUPS

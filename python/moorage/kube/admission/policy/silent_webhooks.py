@@ -13,12 +13,11 @@ from msgspec.structs import replace
 
 from moorage.lazy import NamedTuple
 
-from ...model.admission_policies import EXACT
+from ...model.admission_registration import EXACT, ServiceReference, Webhook
 from ...model.cluster import Cluster
 from ...model.meta import Object
 from ...model.node import Namespace
 from ...model.pod import Pod
-from ...model.webhooks import ServiceReference, Webhook
 from ...model.workload import Service
 from ...plain import plain
 from ...workloads.ownership import is_healthy

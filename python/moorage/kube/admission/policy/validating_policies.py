@@ -13,7 +13,7 @@ from moorage.lazy import NamedTuple
 
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import STRING
-from ...model.admission_policies import (
+from ...model.admission_registration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicySpec,

@@ -1,8 +1,11 @@
-"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy, their bindings, and what both match."""
+"""Admission policies, their bindings, and webhooks: what decides about requests besides the API server."""
 
 from typing import Any
 
+from msgspec import structs
+
 from .meta import LabelSelector, Object, Struct
+from .policy import ResourceQuota
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 FAIL, IGNORE = "Fail", "Ignore"
@@ -10,15 +13,20 @@ EQUIVALENT, EXACT = "Equivalent", "Exact"
 _V1 = f"{ADMISSION_GROUP}/v1"
 
 
-class ResourceRule(Struct, frozen=True):
+class RuleWithOperations(Struct, frozen=True):
     """Operations and resources; "*" stands for all, ``pods/*`` for all subresources of pods."""
 
-    resource_names: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
     api_versions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     scope: str = "*"
+
+
+class ResourceRule(RuleWithOperations, frozen=True):
+    """The rule of a policy, which may be about the objects of some names alone."""
+
+    resource_names: tuple[str, ...] = ()
 
 
 class MatchResources(Struct, frozen=True):
@@ -154,8 +162,65 @@ class PolicyParameter(Object, frozen=True):
     value: dict[str, Any] = {}
 
 
-KINDS = (
+class ServiceReference(Struct, frozen=True):
+    """The service that a webhook is asked by."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class WebhookClientConfig(Struct, frozen=True):
+    """Where a webhook is; without a service at a URL."""
+
+    service: ServiceReference | None = None
+
+
+class Webhook(Struct, frozen=True):
+    """A server that the API server asks about requests."""
+
+    name: str = ""
+    rules: tuple[RuleWithOperations, ...] = ()
+    failure_policy: str = FAIL
+    match_policy: str = EQUIVALENT
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    match_conditions: tuple[NamedExpression, ...] = ()
+    client_config: WebhookClientConfig = WebhookClientConfig()
+
+    @property
+    def match_resources(self) -> MatchResources:
+        """Its rules and selectors as those of a policy."""
+        return MatchResources(
+            namespace_selector=self.namespace_selector,
+            object_selector=self.object_selector,
+            resource_rules=tuple([ResourceRule(**structs.asdict(rule)) for rule in self.rules]),
+            match_policy=self.match_policy,
+        )
+
+
+class ValidatingWebhookConfiguration(Object, frozen=True):
+    """Webhooks that refuse requests."""
+
+    kind: str = "ValidatingWebhookConfiguration"
+    api_version: str = _V1
+    webhooks: tuple[Webhook, ...] = ()
+
+
+class MutatingWebhookConfiguration(Object, frozen=True):
+    """Webhooks that change objects, and refuse requests."""
+
+    kind: str = "MutatingWebhookConfiguration"
+    api_version: str = _V1
+    webhooks: tuple[Webhook, ...] = ()
+
+
+ADMISSION_POLICIES = (
     *(ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding),
     *(MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding),
 )
 """The kinds of this module that files are decoded to."""
+
+WEBHOOKS = (ValidatingWebhookConfiguration, MutatingWebhookConfiguration)
+
+DECIDERS: tuple[type[Object], ...] = (*WEBHOOKS, *ADMISSION_POLICIES, ResourceQuota)
+"""The kinds without which everything that a controller or a scheduler writes is admitted."""

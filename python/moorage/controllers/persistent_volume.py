@@ -168,7 +168,10 @@ class PersistentVolumeController(SavedFields):
         done = self._volume_operations.operations.run_due()
         volumes, claims = self._loops
         while volumes.queue.keys or claims.queue.keys:
-            done += volumes.sync_next() + claims.sync_next()
+            for loop in self._loops:
+                if loop.queue.keys:
+                    done += 1
+                    loop.sync_next()
         if resyncs:
             self._rest = seen if self._are_at_rest() else None
         return done
@@ -237,8 +240,8 @@ class PersistentVolumeController(SavedFields):
         if self._is_at_rest:
             return False
         for loop in reversed(self._loops):
-            for obj in sorted(loop.objects.values(), key=lambda obj: obj.key):  # upstream: as a Go map
-                loop.queue.add(obj.key)
+            for key in sorted(loop.objects.items()):  # upstream: as a Go map
+                loop.queue.add(key)
         return True
 
     def _versions(self) -> tuple[int, ...]:
@@ -523,23 +526,23 @@ class _SyncLoop(Generic[T]):
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
         self.queue.add(obj.key)
 
-    def sync_next(self) -> bool:
-        """Synchronize the object of the first key in the queue; False if the queue is empty.
+    def sync_next(self) -> None:
+        """Synchronize the object of the first key in the queue, if there is one.
 
         An error is logged; the next event or resync tries again.
         """
         key = self.queue.take()
         if key is None:
-            return False
+            return
         obj = self.objects.get(key)
         if obj is None:
             self._handle_deleted(key)
-            return True
+            return
         if self.cache.find(key) is not obj:
             self.cache.add(obj)
             latest = self.cache.find(key)
             if latest is not None and latest.metadata.resource_version != obj.metadata.resource_version:
-                return True  # the controller has written a newer version
+                return  # the controller has written a newer version
         try:
             self._sync(obj)
         except ConflictError as error:  # another writer was faster; the informer will report its write
@@ -547,7 +550,6 @@ class _SyncLoop(Generic[T]):
         except MoorageError as error:
             self.failures += 1
             logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
-        return True
 
 
 def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:

@@ -50,25 +50,14 @@ class ResourceClaimController:
         self._is_refused = False  # whether a claim was, when claims were made last
 
     def settle(self) -> bool:
-        """Do all that is to be done; return whether the store may have changed."""
+        """Do all that is to be done in a store; return whether it may have changed."""
         store = self._store
-        if store is None:
-            return self._release_and_make()
+        assert store is not None
         kinds = _KINDS.union(DECIDERS, POLICIES) if self._is_refused else _KINDS
         if self._rest is not None and kinds.isdisjoint(store.changed_since(self._rest)):
             return False
         before = store.changes
-        may_have_changed = self._release_and_make()
-        self._rest = before if store.changes == before else None
-        return may_have_changed
-
-    def _release_and_make(self) -> bool:
-        """Release and make all claims; see `settle`."""
-        claims: Sequence[ResourceClaim] = self._client.list(ResourceClaim)[0]
-        templates: Sequence[ResourceClaimTemplate] = self._client.list(ResourceClaimTemplate)[0]
-        if not claims and not templates:
-            return False
-        pods: Sequence[Pod] = self._client.list(Pod)[0]
+        pods: Sequence[Pod] = store.list(Pod)[0]
         running = {  # or will run
             pod.metadata.uid
             for pod in pods
@@ -76,9 +65,10 @@ class ResourceClaimController:
             and (pod.metadata.deletion_timestamp is None or pod.spec.node_name)
         }
         groups = {group.metadata.uid for group in self._groups()} if self._for_groups else None
-        for claim in claims:
+        for claim in store.list(ResourceClaim)[0]:
             self._release(claim, running, groups)
         self.make_claims([pod for pod in pods if pod.metadata.uid in running])
+        self._rest = before if store.changes == before else None
         return True
 
     # ---- claims of templates -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
+from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.saved_fields import SavedFields
 from moorage.store import InformerFactory, ObjectStore
@@ -59,9 +60,9 @@ class SimulatedClaims(SavedFields):
 
     def work(self) -> None:
         """Run the controllers, and process their events."""
-        if self._resource_claims.settle():
-            self._sync()
         client = self._client
+        if client.has((ResourceClaim, ResourceClaimTemplate)) and self._resource_claims.settle():
+            self._sync()
         if client.has((PersistentVolumeClaim,)) or any(
             volume.spec.claim_ref for volume in client.list(PersistentVolume)[0]
         ):
@@ -74,9 +75,11 @@ class SimulatedClaims(SavedFields):
                 controller = self._make_controller(names)
             else:
                 controller = self._controller
+            before = client.changes
             while self._sync(with_controllers=False) + controller.run_once():
                 pass
-            self._sync()
+            if client.changes != before:
+                self._sync()
 
     def _new_plugin(self, name: str) -> InMemoryProvisioner:
         published, topology = StorageCapacities(self._client), DriverTopology(self._client, name)

@@ -210,8 +210,8 @@ def _without(cluster: Cluster, names: str) -> Cluster:
         offered_labels, "device", "namespace", "pool", "queue", "type", "version", "workload", "zone"
     ),
     help="Show a row for each value of a label or version of the kubelet; what the pods of each namespace "
-    "request, and the use of its quotas, which -n shows of one; what each workload requests; who holds GPUs; "
-    "or what the queues of Kueue use, borrow and lend.",
+    "request, and the use of its quotas; what each workload requests (both: of -n); who holds GPUs; or what "
+    "the queues of Kueue use, borrow and lend.",
 )
 @click.option(
     "-l",
@@ -262,10 +262,11 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
 
     from .nodes_output import write_nodes, write_uses
 
-    of_namespaces = by == "namespace" or bool(options["namespace"])
-    if of_namespaces and (selector or by not in (None, "namespace")):
+    namespace = options["namespace"]
+    of_namespaces = by == "namespace" or (namespace and by is None)
+    if (of_namespaces and selector) or (namespace and by not in (None, "namespace", "workload")):
         raise click.UsageError(
-            "-n and --by namespace show what namespaces request: leave out -l and any other --by"
+            "-n and --by namespace show what namespaces request: leave out -l and any other --by but workload"
         )
     shares = options["over"], options["under"]
     if (of_namespaces or by in ("workload", "device", "queue")) and shares != (None, None):
@@ -341,7 +342,8 @@ def _rows(
     if of == "namespace":
         return namespace_use(scheduler, options["namespace"] or "", prices), notes, None
     if of == "workload":
-        return workload_use(scheduler, names, prices), notes, None
+        uses = workload_use(scheduler, names, prices)
+        return [use for use in uses if options["namespace"] in (None, use.namespace)], notes, None
     with located(source="--by"):
         rooms = NodeRooms(scheduler, names, prices)
         rows = rooms.by(of)

@@ -314,10 +314,12 @@ def _amounts(uses: Sequence[NamespaceUse | WorkloadUse], is_raw: bool) -> Iterat
     amount = _amount if is_raw else _readable_amount
     yield "PRICE", lambda use: _price(use, "{:g}".format if is_raw else sum_text)
     for name in FIRST:
-        in_unit = f" {unit(name)}" if is_raw else ""
-        yield f"{name} requests{in_unit}".upper(), amount("requests", name, "0")
-        yield from _use_columns(f"{name} use{in_unit}".upper(), name, uses, is_raw)
-        yield f"{name} limits{in_unit}".upper(), amount("limits", name)
+        requests, use, limits = name, "use", "limit"
+        if is_raw:
+            requests, use, limits = (f"{name} {what} {unit(name)}" for what in ("requests", "use", "limits"))
+        yield requests.upper(), amount("requests", name, "0")
+        yield from _use_columns(use.upper(), name, uses, is_raw)
+        yield limits.upper(), amount("limits", name)
     if is_raw:
         yield from _raw_devices(uses)
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 
-from moorage.kube.model.kueue import NEVER
+from moorage.kube.model.kueue import NEVER, NEWER
 
 from .candidates import (
     BY_SHARE,
@@ -20,34 +21,17 @@ from .snapshot import Queue, QueueSnapshot
 from .workloads import QueuedWorkload
 
 
-class WaitingCandidates:
-    """The workloads of a queue that a preemptor may take, in the order in which they go.
-
-    Attributes
-    ----------
-    first : QueuedWorkload, or None
-        The next one.
-    """
-
-    def __init__(self, workloads: Iterable[QueuedWorkload]) -> None:
-        self._rest = iter(workloads)
-        self.first = next(self._rest, None)
-
-    def take(self) -> QueuedWorkload:
-        """Take the next one, which has to be there."""
-        taken, self.first = self.first, next(self._rest, None)
-        assert taken is not None
-        return taken
-
-
 def preempted_by_share(
     snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
+    left = _candidates(snapshot, settings, preemptor)
+    if not left:
+        return []
     removal = RemovedWorkloads(snapshot)
     with Undo() as added, removal.changes:
         preemptor.queue.use(preemptor.usage, added)
-        search = _ShareSearch(settings, preemptor, removal)
+        search = _ShareSearch(settings, preemptor, removal, left)
         fits = search.first(settings.strategies[0] == FINAL)
         if not fits and len(settings.strategies) > 1:
             fits = search.second()
@@ -55,30 +39,45 @@ def preempted_by_share(
         return removal.without_needless(preemptor, True) if fits else []
 
 
+def _candidates(
+    snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
+) -> dict[Queue, deque[QueuedWorkload]]:
+    """Return whom a workload may take, by queue, in the order in which they go; what it may take of other
+    queues is the same for all of its priority, until their tree changes."""
+    own, workload, needed = preemptor.queue, preemptor.workload, preemptor.needed
+    within, policy = own.preemption.within_cluster_queue, own.preemption.reclaim_within_cohort
+    key = needed, policy, workload.priority, workload.queue_time(settings) if policy == NEWER else 0
+    of_tree: dict[Queue, list[QueuedWorkload]] | None = own.root.known.get(key)
+    if of_tree is None:
+        of_tree = own.root.known[key] = {
+            queue: allowed
+            for queue in snapshot.trees[own.root]
+            if policy != NEVER and not queue.inactive and not queue.is_within_quota(needed)
+            if (allowed := [*preemptor.candidates(queue, policy, settings)])
+        }
+    left = {queue: deque(allowed) for queue, allowed in of_tree.items() if queue is not own}
+    if within != NEVER and (allowed := [*preemptor.candidates(own, within, settings)]):
+        left[own] = deque(allowed)
+    return left
+
+
 class _ShareSearch:
     """Takes candidates out of the queue with the largest share, again and again."""
 
-    def __init__(self, settings: Settings, preemptor: Preemptor, removal: RemovedWorkloads) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        preemptor: Preemptor,
+        removal: RemovedWorkloads,
+        left: dict[Queue, deque[QueuedWorkload]],
+    ) -> None:
         self._settings = settings
         self._preemptor = preemptor
         self._removal = removal
-        self._left: dict[Queue, WaitingCandidates] = {}
-        self._pruned: set[Node] = set()
-        self._kept: dict[Queue, list[QueuedWorkload]] = {}
+        self._left = left  # without the queues that have nothing more to give
+        self._pruned: set[Node] = set()  # cohorts without such queues
+        self._kept: dict[Queue, deque[QueuedWorkload]] = {}
         self._moved: set[Node] = {preemptor.queue, *preemptor.queue.path}  # their shares are not as at first
-
-    def _of(self, queue: Queue) -> WaitingCandidates:
-        """Return the candidates of a queue that are left."""
-        known = self._left.get(queue)
-        if known is None:
-            own, policies = self._preemptor.queue, self._preemptor.queue.preemption
-            policy = policies.within_cluster_queue if queue is own else policies.reclaim_within_cohort
-            if policy == NEVER or (queue is not own and queue.is_within_quota(self._preemptor.needed)):
-                known = WaitingCandidates(())
-            else:
-                known = WaitingCandidates(self._preemptor.candidates(queue, policy, self._settings))
-            self._left[queue] = known
-        return known
 
     def first(self, by_final_share: bool) -> bool:
         """Take candidates by the first rule; return whether the preemptor fits."""
@@ -87,14 +86,14 @@ class _ShareSearch:
             self._preemptor.needed
         )
         for queue in self._queues():
-            left = self._of(queue)
+            left = self._left[queue]
             if queue is own or is_within:
-                if self._take(left.take(), IN_QUEUE if queue is own else RECLAIMED):
+                if self._take(left.popleft(), IN_QUEUE if queue is own else RECLAIMED):
                     return True
                 continue
             mine, theirs = self._shares(queue)
-            while left.first is not None:
-                candidate = left.take()
+            while left:
+                candidate = left.popleft()
                 if by_final_share:
                     with Undo() as changes:
                         queue.release(candidate.usage(), changes)
@@ -105,18 +104,17 @@ class _ShareSearch:
                     if self._take(candidate, BY_SHARE):
                         return True
                     break
-                self._kept.setdefault(queue, []).append(candidate)
+                self._kept.setdefault(queue, deque()).append(candidate)
         return False
 
     def second(self) -> bool:
         """Take one candidate of each queue at most, of those that the first rule has passed over."""
-        self._pruned = set()
-        self._left = {queue: WaitingCandidates(self._kept.get(queue, ())) for queue in self._left}
+        self._left, self._pruned = self._kept, set()
         for queue in self._queues():
             mine, theirs = self._shares(queue)
-            if mine.order() < theirs.order() and self._take(self._of(queue).take(), BY_SHARE):
+            if mine.order() < theirs.order() and self._take(self._left[queue][0], BY_SHARE):
                 return True
-            self._pruned.add(queue)
+            del self._left[queue]
         return False
 
     def _take(self, candidate: QueuedWorkload, reason: str) -> bool:
@@ -133,7 +131,7 @@ class _ShareSearch:
         """Yield the queue that is next, as long as there is one."""
         own = self._preemptor.queue
         if own.parent is None:
-            while self._of(own).first is not None:
+            while self._left.get(own):
                 yield own
             return
         root = own.root
@@ -149,16 +147,16 @@ class _ShareSearch:
         most = NO_SHARE
         for queue in cohort.queues:
             assert isinstance(queue, Queue)
-            if queue in self._pruned:
+            if queue not in self._left:
                 continue
             share = self._share(queue)
             idle = not share.borrowed and queue is not self._preemptor.queue
-            if idle or self._of(queue).first is None:
-                self._pruned.add(queue)
+            if idle or not self._left[queue]:
+                del self._left[queue]
             elif best is None or share.order() > most.order():
                 best, most = queue, share
-            elif share.order() == most.order() and self._first(queue) < self._first(best):
-                best = queue
+            elif share.order() == most.order():
+                best = min(best, queue, key=lambda each: self._preemptor.order(self._left[each][0]))
         highest: Node | None = None
         most_of_cohorts = NO_SHARE
         for child in cohort.cohorts:
@@ -174,11 +172,6 @@ class _ShareSearch:
         if best is None:
             self._pruned.add(cohort)
         return best
-
-    def _first(self, queue: Queue) -> tuple[object, ...]:
-        first = self._of(queue).first
-        assert first is not None
-        return self._preemptor.order(first)
 
     def _share(self, node: Node) -> Share:
         """Return the share of a node. Nothing below one that has not moved is taken out or added."""

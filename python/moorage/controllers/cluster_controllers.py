@@ -93,7 +93,7 @@ _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
 NO_CONTROLLER = "no controller would replace it"
 _CORDON = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 LATER = 1 << 62
-"""The version of workloads that nobody has written: they follow those that were, in the order of events."""
+"""The version of workloads that nobody has written: they follow those that were, by their own version."""
 
 
 class ClusterControllers(SavedFields):
@@ -452,11 +452,14 @@ class ClusterControllers(SavedFields):
 
     def _turn(self, named: tuple[str, str], version: float) -> float:
         """Return the version of a workload, or of the one that makes it, whose turn it has."""
-        obj = self._copies[named[0]].get(named[1]) if version < LATER and named[0] in KINDS else None
-        owner = None if obj is None else obj.metadata.controller()
-        if obj is None or owner is None or owner.kind not in _MAKERS:
+        obj = self._copies[named[0]].get(named[1]) if named[0] in KINDS else None
+        if obj is None:
             return version
-        maker = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}")
+        owner, maker = obj.metadata.controller(), None
+        if owner is not None and owner.kind in _MAKERS:
+            maker = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}")
+        if version == LATER:  # not by events, whose order is that of pods in a file
+            return LATER + int((maker or obj).metadata.resource_version)
         return version if maker is None else int(maker.metadata.resource_version)
 
     def _reconcile_named(self, kind: str, key: str) -> None:

@@ -403,3 +403,20 @@ def test_new_pods_with_gates_say_that_they_are_gated() -> None:
     found: list[Pod] = one.client.list(Pod)[0]
     said = [(each.reason, each.message) for its in found for each in its.status.conditions]
     assert said == [("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")] * 2
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_sets_that_lose_pods_have_their_turn_whatever_the_order_of_the_pods(order: str) -> None:
+    sets = [replicas("ReplicaSet", name, 1) for name in "xy"]
+    held = [
+        pod(
+            name,
+            template(name)["spec"] | {"nodeName": "a"},
+            metadata=owned("ReplicaSet", name) | {"labels": {"app": name}},
+        )
+        for name in order
+    ]
+    one = scheduler(machine("a"), machine("b", cpu=1), *sets, *held)
+    one.change.drain("a")
+    one.run()
+    assert [name for name in "xy" if "b" in pods(one, name).values()] == ["x"]

@@ -306,15 +306,18 @@ NO_NODE = "The input has no node"
 AMOUNTS = "; write 1, 500m or 2Gi"
 _QUANTITIES = "quantities must match the regular expression"
 _MISSING = r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
+_GROUP_WITH_VERSION = r'"([^"/]+)/[^"/]+": [^ ]+\.group in body should match'
 
 
 def with_hint(message: str) -> str:
-    """Return a text of the API server, with the command that gets the object that it misses, or amounts as
-    it reads them."""
-    if _QUANTITIES in message and not message.endswith(AMOUNTS):
-        return message + AMOUNTS
-    match = re.search(_MISSING, message)
-    if match is None:
-        return message
-    kind, name = filter(None, match.groups())
-    return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
+    """Return a text of the API server, with the command that gets the object that it misses, or with amounts
+    or a group as it reads them."""
+    hint = ""
+    if _QUANTITIES in message:
+        hint = AMOUNTS
+    elif group := re.search(_GROUP_WITH_VERSION, message):
+        hint = f'; write the group without its version, "{group[1]}"'
+    elif missing := re.search(_MISSING, message):
+        kind, name = filter(None, missing.groups())
+        hint = f"; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
+    return message.removesuffix(hint) + hint

@@ -79,11 +79,14 @@ class AutoscalerObjects(Struct):
         Fields of `GroupSettings`.
     unknown : list of str
         Flags that moorage does not have.
+    lacking : list of str
+        What sets of machines without a node do not say of theirs.
     """
 
     source: str = ""
     document: dict[str, Any] = msgspec.field(default_factory=dict)
     unknown: list[str] = msgspec.field(default_factory=list)
+    lacking: list[str] = msgspec.field(default_factory=list)
 
 
 class KnownGroups(NamedTuple):
@@ -116,6 +119,7 @@ def known_groups(
     if known.unknown:
         flags = examples([f"--{name}" for name in known.unknown], 5)
         notes.append(f"Flags of {known.source} that moorage does not have: {flags}.")
+    notes += known.lacking
     if "priority" in known.document.get("expander", ()) and not (
         document.get("priorities") or "expander" in own
     ):
@@ -167,10 +171,14 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
     if machines and not sizes:
         known.source = known.source or examples([each.source for each in machines], 3)
         sizes = [(each.name, each.min_size, each.max_size) for each in machines]
-    templates = {
-        each.name: _machine_template(each) for each in machines if each.capacity.keys() >= {"cpu", "memory"}
-    }
-    if groups := _groups(sizes, group_names(nodes), templates):
+    templates, names = dict[str, Any](), group_names(nodes)
+    for each in machines:
+        lacking = [f"{CAPACITY}{name}" for name in ("cpu", "memory") if name not in each.capacity]
+        if not lacking:
+            templates[each.name] = _machine_template(each)
+        elif each.name not in names:
+            known.lacking.append(f"Machine set {each.key} has no annotation {' and '.join(lacking)}.")
+    if groups := _groups(sizes, names, templates):
         known.document["nodeGroups"] = groups
     return known
 
@@ -304,6 +312,9 @@ def _machine_template(machines: MachineGroup) -> dict[str, Any]:
         Names the set of machines and the annotation.
     """
     says = machines.capacity
+    for name in says.keys() & {"cpu", "memory", "maxPods", "ephemeral-disk", "gpu-count"}:
+        with located(ValueError, source=machines.source, path=f"{CAPACITY}{name}"):
+            Quantity(says[name])
     capacity = {name: says[name] for name in ("cpu", "memory")} | {"pods": says.get("maxPods", "110")}
     if "ephemeral-disk" in says:
         capacity["ephemeral-storage"] = says["ephemeral-disk"]
@@ -316,10 +327,7 @@ def _machine_template(machines: MachineGroup) -> dict[str, Any]:
         taint, _, effect = text.partition(":")
         key, _, value = taint.partition("=")
         taints.append({"key": key, "value": value, "effect": effect})
-    try:
-        cpu = str(Quantity(says["cpu"]) - _KUBE_PROXY)
-    except ValueError as error:
-        raise InputError(str(error), source=machines.source, path=f"{CAPACITY}cpu") from None
+    cpu = str(Quantity(says["cpu"]) - _KUBE_PROXY)
     status = {"capacity": capacity, "allocatable": capacity | {"cpu": cpu}}
     about = {"metadata": {"labels": labels}, "spec": {"taints": taints}, "status": status}
     return {"apiVersion": "v1", "kind": "Node"} | about

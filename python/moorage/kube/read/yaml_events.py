@@ -17,6 +17,7 @@ from moorage.lazy import NamedTuple
 from ..apiserver.unknown_fields import Path, path_text
 from .block_yaml import MAX_DEPTH, UnplacedError, resolve_plain
 
+INDENT = "; indent with spaces, not with a tab"
 MAX_ALIASED = 1_000_000
 """Maximum number of characters and nodes to which the aliases of one document may expand in total."""
 _TAG = "tag:yaml.org,2002:"
@@ -168,7 +169,9 @@ def documents(text: str, source: str, duplicates: list[DuplicateKey] | None = No
         raise _at(builder.line, source, shorten(str(error))) from None
     except yaml.MarkedYAMLError as error:
         line = builder.line if error.problem_mark is None else error.problem_mark.line + 1
-        raise _at(line, source, f"invalid YAML: {error.problem}") from None
+        begins = "".join(text.splitlines()[line - 1 : line]).lstrip(" ")
+        is_tab = begins.startswith("\t") and " tab " not in str(error.problem)
+        raise _at(line, source, f"invalid YAML: {error.problem}{INDENT * is_tab}") from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or str(error).splitlines()[0]
         raise InputError(f"invalid YAML: {reason}", source=source) from None

@@ -109,8 +109,7 @@ def launched_node(
     capacity, allocatable = kind.capacity, kind.allocatable(offering.capacity_override)
     if kind.shown is not None:
         capacity, allocatable = {**kind.shown.capacity}, {**kind.shown.allocatable}
-    of_drivers = known_labels_of([pool]).normalized
-    every |= {key: every[read_as] for key, read_as in of_drivers.items() if every.get(read_as)}
+    every |= known_labels_of([pool]).of_drivers(every)
     return Node(
         metadata=ObjectMeta(name=name, labels=every),
         spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"{MADE_HERE}{name}"),

@@ -31,6 +31,7 @@ from .instance_type import (
     requirements,
 )
 from .kept_by_kubelet import AZURE, GIB, MIB
+from .known_labels import REGIONAL_ZONE
 
 GROUP = "karpenter.azure.com"
 COMMAND = "az vm list-skus -o json"
@@ -40,7 +41,6 @@ _MACHINES = "virtualMachines"
 _AKS = "kubernetes.azure.com"
 _PRIORITIES = f"{_AKS}/scalesetpriority", f"{_AKS}/priority"
 _SCOPE = f"{GROUP}/placement-scope"
-REGIONAL_ZONE = "0"
 _GB = 10**9
 _NAME = re.compile(
     r"(?P<family>[A-Z])(?P<subfamily>[A-Z]{0,2})\d+(?P<constrained>-\d+)?(?P<features>[a-zA-Z]*?)"
@@ -52,6 +52,8 @@ DATE = "2026-06"
 _DEFAULT_REGION = "eastus"
 """Whose prices the provider takes for a region without any."""
 _RESTRICTED = ("Standard_E64i_v3", "Standard_E64is_v3")
+_PLAIN_HOSTS = 3
+"""To which version hosts of sizes without premium disks do not encrypt."""
 _BURSTABLE = "B"
 """A family that is not sold as spot."""
 _CONFIDENTIAL = ("DC", "EC")
@@ -229,11 +231,12 @@ def types_of(region: str, zones: Collection[str]) -> ListedTypes:
         size = _NAME.fullmatch(name.removeprefix("Standard_"))
         if size is None or name not in prices:
             continue
+        is_premium = "s" in size["features"] or "S" in size["subfamily"]
         can = {
             "AcceleratedNetworkingEnabled": True,
-            "PremiumIO": "s" in size["features"],
+            "PremiumIO": is_premium,
             "LowPriorityCapable": size["family"] != _BURSTABLE,
-            "EncryptionAtHostSupported": True,
+            "EncryptionAtHostSupported": is_premium or int(size["version"] or 1) > _PLAIN_HOSTS,
         }
         values = {key: str(value) for key, value in can.items()}
         values["CpuArchitectureType"] = "Arm64" if architecture == "arm64" else "x64"

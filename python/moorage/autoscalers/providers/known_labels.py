@@ -38,6 +38,8 @@ class KnownLabels:
     normalized : mapping of str to str
         Keys, such as the topology keys of CSI drivers, that are read as another key. kube-scheduler does not
         do that: a node has both.
+    normalized_values : mapping of str to mapping
+        By key, values that are read as another value.
     reservation_labels : tuple of str
         Labels of reserved capacity. The first has the ID of the reservation.
     domains : frozenset of str
@@ -53,6 +55,7 @@ class KnownLabels:
     restricted: frozenset[str] = frozenset()
     values: Mapping[str, frozenset[str]] = field(default_factory=dict)
     normalized: Mapping[str, str] = field(default_factory=dict)
+    normalized_values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reservation_labels: tuple[str, ...] = ()
     domains: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class KnownLabels:
             self.restricted | other.restricted,
             {**self.values, **other.values},
             {**self.normalized, **other.normalized},
+            {**self.normalized_values, **other.normalized_values},
             other.reservation_labels or self.reservation_labels,
             self.domains | other.domains,
             {**self.labels, **other.labels},
@@ -73,6 +77,15 @@ class KnownLabels:
     def key(self, name: str) -> str:
         """Return the key as which a key is read."""
         return self.normalized.get(name, name)
+
+    def of_drivers(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return the labels that are read as others, with the values that these have."""
+        written = {
+            key: {value: own for own, value in values.items()}
+            for key, values in self.normalized_values.items()
+        }
+        every = ((own, key, labels.get(key, "")) for own, key in self.normalized.items())
+        return {own: written.get(key, {}).get(value, value) for own, key, value in every if value}
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -147,7 +160,7 @@ CORE = KnownLabels(
         "beta.kubernetes.io/os": "kubernetes.io/os",
         "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
     },
-    (RESERVATION_ID,),
+    reservation_labels=(RESERVATION_ID,),
 )
 """What Karpenter knows whatever the provider."""
 
@@ -169,8 +182,8 @@ AWS = KnownLabels(
     frozenset({"karpenter.k8s.aws"}),
     {"karpenter.k8s.aws/instance-tenancy": frozenset({"dedicated", "default"})},
     {"topology.ebs.csi.aws.com/zone": ZONE},
-    (RESERVATION_ID, "karpenter.k8s.aws/capacity-reservation-type"),
-    frozenset({"karpenter.k8s.aws", domain_of(ZONE_ID)}),
+    reservation_labels=(RESERVATION_ID, "karpenter.k8s.aws/capacity-reservation-type"),
+    domains=frozenset({"karpenter.k8s.aws", domain_of(ZONE_ID)}),
 )
 """Karpenter's provider for AWS v1.15.0, pkg/apis/v1/labels.go and pkg/operator/operator.go."""
 
@@ -188,6 +201,8 @@ EKS = KnownLabels(
 )
 """EKS Auto Mode, as its documentation and the labels of its nodes show it: its code is not public."""
 _AZURE, _AKS = "karpenter.azure.com", "kubernetes.azure.com"
+REGIONAL_ZONE = "0"
+"""The zone of nodes that are in none; the CSI driver says ""."""
 _SKU = (
     *("name", "family", "series", "version", "cpu", "memory", "networking-accelerated"),
     *("storage-premium-capable", "storage-ephemeralos-maxsize", "storage-ultra-ssd"),
@@ -220,6 +235,7 @@ AZURE = KnownLabels(
         f"{_AKS}/fips_enabled": frozenset({"true"}),
     },
     {"topology.disk.csi.azure.com/zone": ZONE},
+    {ZONE: {"": REGIONAL_ZONE}},
     domains=frozenset({_AZURE, _AKS}),
 )
 """Karpenter's provider for Azure (352646f5), pkg/apis/v1beta1/labels.go and pkg/utils/zones."""

@@ -13,6 +13,7 @@ from moorage.autoscalers.karpenter.new_nodes_result import (
 from . import azure, gcp
 from .aws import ec2_instance_types, fleet
 from .instance_type import InstanceType, Offering
+from .known_labels import REGIONAL_ZONE
 
 
 def launched(finished: FinishedClaim) -> Launched | None:
@@ -29,7 +30,7 @@ def launched_by_azure(finished: FinishedClaim) -> Launched | None:
 
     def rank(kind: InstanceType, each: Offering, _: Offering) -> Ranking:
         price, size = by_price(kind, each.price)
-        return price, each.capacity_type != "spot", each.zone == azure.REGIONAL_ZONE, size, kind.name
+        return price, each.capacity_type != "spot", each.zone == REGIONAL_ZONE, size, kind.name
 
     return finished.first(rank, _DRAWS)
 

@@ -330,7 +330,8 @@ cdef class Vocabulary:
     def requirement(self, str name not None, str operator not None, values=(), min_values=None):
         """Return a requirement as written in an object."""
         cdef Key key = self.key(name)
-        values = tuple(values)
+        read_as = self.known_labels.normalized_values.get(key.name, {})
+        values = tuple([read_as.get(value, value) for value in values])
         if operator in ("In", "NotIn"):
             return key.requirement_of(operator == "NotIn", key.mask(values), None, None, min_values)
         if operator == "DoesNotExist":

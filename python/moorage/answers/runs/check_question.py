@@ -131,7 +131,8 @@ class CheckQuestion:
         files = self.files[0 if self.after.change is None else self.after.change.parts :]
         if self.new_only and not (files or self.changes or self.releases):
             raise InputError(
-                "without a change, of files or of verbs, no pod is new: give one, or ask about all pods"
+                "--new-only counts pods of a change alone, and none is given: give a file or an option of a "
+                "change, or leave it out"
             )
         attempts, causes, notes = Attempts(), dict[str, str](), list[str]()
         compared = Compared([*files, *(change.text for change in self.changes)])

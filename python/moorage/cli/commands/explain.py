@@ -265,8 +265,7 @@ def _not_made(setup: SimulationSetup, group: PodsAlike) -> PodsNotMade:
                 for line in workload_lines(setup.simulation.scheduler, queues, mark.partition(" ")[2])
             ]
         )
-    reason = with_hint(group.reason)
-    return PodsNotMade(workload.namespace, workload.text, group.status, pods, reason, lines)
+    return PodsNotMade(workload.namespace, workload.text, group.status, pods, with_hint(group.reason), lines)
 
 
 def _admissions(setup: SimulationSetup, targets: Iterable[Target]) -> list[str]:

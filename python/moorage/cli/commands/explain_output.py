@@ -130,15 +130,21 @@ def _heading(entry: ExplainedTarget) -> str:
     if count == 1:
         return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
     if workload.kind != "Pod":
-        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is shown"
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one is shown"
     names = [key.rpartition("/")[2] for key in target.pods]
     names[FACTS:] = [f"and {count - FACTS} others"] if count > FACTS + 1 else names[FACTS:]
-    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is shown"
+    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one is shown"
 
 
 def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Iterator[Block]:
     explanation = explained.explanation
     yield [*_head(explained), ""]
+    for name in nodes:
+        node = explanation.node(name)
+        yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), [*_details(node)])
+        if node.comparison is not None:
+            yield [node.comparison.text]
+            yield CaptionedTable(f"Scores of node {name}", *_compared(node.comparison))
     if explanation.group is not None:
         yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
@@ -151,12 +157,6 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
         yield from _of_claims(explanation)
-    for name in nodes:
-        node = explanation.node(name)
-        yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
-        if node.comparison is not None:
-            yield [node.comparison.text]
-            yield CaptionedTable(f"Scores of node {name}", *_compared(node.comparison))
     if explained.own:
         own = [(pod, ", ".join(named)) for pod, named in explained.own.items()]
         yield CaptionedTable("Pods like it", ("POD", "ITS OWN"), own)
@@ -236,10 +236,12 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
             for pair in explanation.pairs
         ]
         yield CaptionedTable(tried, ("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
-    for conflict in explanation.conflicts:
-        cells = [(constraint.kind, constraint.name) for constraint in conflict]
-        heading = "NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else "")
-        yield CaptionedTable("What no node satisfies", (heading, ""), cells)
+    if explanation.conflicts:
+        conflicts = [
+            [" and ".join(f"{constraint.kind} {constraint.name}" for constraint in conflict)]
+            for conflict in explanation.conflicts
+        ]
+        yield CaptionedTable("What no node satisfies", ["NO NODE SATISFIES"], conflicts)
 
 
 def _head(explained: ExplainedTarget) -> Iterator[str]:
@@ -438,12 +440,14 @@ def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[s
     return ("PLUGIN", comparison.chosen, comparison.other, "OF THE TOTAL"), rows
 
 
-def _details(node: NodeExplanation) -> list[tuple[str, str]]:
-    cells = [
-        (plugin, ", ".join(status.reasons) if status else "passes")
-        for plugin, status in node.verdicts.items()
-    ]
-    cells += [("because", fact.text) for fact in node.evidence]
+def _details(node: NodeExplanation) -> Iterator[tuple[str, str]]:
+    """Rows of the filters that reject a node, of those that it passes, and of its rank."""
+    passed = [plugin for plugin, status in node.verdicts.items() if status is None]
+    for plugin, status in node.verdicts.items():
+        if status is not None:
+            facts = [fact.text for fact in node.evidence if plugin in fact.plugin.split()]
+            yield plugin, "; ".join(facts or status.reasons)
+    if passed:
+        yield "passes", ", ".join(passed)
     if node.score is not None:
-        cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
-    return cells
+        yield "rank", f"{node.score.rank}, total {node.score.total}"

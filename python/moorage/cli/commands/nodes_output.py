@@ -137,11 +137,14 @@ def write_node(
 
     moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
     first, *others = node_lines(room)
-    drain = moved if plan else f"a drain is {plan.status}: {plan.obstacle()}"
-    lines = [f"node {room.name}: {first}", DecidingLine(drain), *others]
-    moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     stays, helps = blocked_nodes(plan)
     stays = PrintedTable(("BLOCKED BY", "REASON"), [(pods, why) for _, why, pods in stays.cells])
+    obstacle, blockers = plan.obstacle(), [blocker.text for blocker in plan.blockers]
+    if stays.cells and obstacle.startswith(tuple(blockers)):
+        obstacle = f"{number_of(len(blockers), 'pod', 'pods')} cannot leave"
+    drain = moved if plan else f"a drain is {plan.status}: {obstacle}"
+    lines = [f"node {room.name}: {first}", DecidingLine(drain), *others]
+    moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     tables = [stays, helps, moves, held_table(room), events_table(events)]
     changes = tuple([change.text for change in plan.changes])
     document = NodeReport.from_object(plan, room=room, changes=changes, events=tuple(events))

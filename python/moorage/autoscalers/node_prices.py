@@ -97,20 +97,17 @@ class NodePrices:
 
 
 def list_price(node: Node, sources: TypeSources) -> tuple[HourlyCost, str]:
-    """Return what a provider lists for a node, and what that list is. A copy of a node does not say of which
-    provider it is, as a region does."""
+    """Return what a provider lists for a node in its region, else in that of the option, and what that list
+    is. A copy of a node does not say of which provider it is, as a region does."""
     (name, zone, capacity_type), labels = bought_as(node), node.metadata.labels
     scheme = "" if node.spec.provider_id.startswith(MADE_HERE) else node.spec.provider_id.partition(":")[0]
     owner = _SCHEMES.get(scheme)
-    regions = {
-        provider: REGION_OF[provider](labels.get(REGION) or zone)
-        for provider in _LISTS
-        if owner in ("", provider)
-    }
-    if sources.region and owner in ("", sources.provider):
-        regions = {sources.provider: sources.region}
-    for provider, region in regions.items():
-        if region and (listed := _LISTS[provider](region, name, capacity_type)) is not None:
+    place = labels.get(REGION) or zone
+    regions = [(provider, REGION_OF[provider](place)) for provider in _LISTS]
+    for provider, region in [*regions, (sources.provider, sources.region)]:
+        if not region or owner not in ("", provider):
+            continue
+        if (listed := _LISTS[provider](region, name, capacity_type)) is not None:
             return listed
     return HourlyCost(), ""
 

@@ -156,14 +156,18 @@ def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> 
 
 
 def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -> str:
-    """Return what an error adds about an object that does not exist: the same name in another namespace or of
-    another kind of workload, or names that are like it."""
+    """Return what an error adds about an object that does not exist: the same name in another namespace, of
+    another kind of workload, or in labels of nodes; or names that are like it."""
     there: list[Object] = client.list(kind)[0]
     alike = [f"{kind.__name__} {obj.key}" for obj in there if obj.name == name]
     for other in WORKLOADS if kind in WORKLOADS else ():
         objects: list[Object] = client.list(other, namespace)[0]
         alike += (
             () if other is kind else [f"{other.__name__} {obj.key}" for obj in objects if obj.name == name]
+        )
+    if kind is Node:
+        alike += sorted(
+            {f"{key}={name}" for obj in there for key, value in obj.metadata.labels.items() if value == name}
         )
     if alike:
         return f"; there is {examples(alike, _MOST)}"

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from moorage.controllers.queues.queue_controller import QueueController
 from moorage.errors import first_of
 from moorage.grouped import grouped
+from moorage.kube.model.kueue import STRICT
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.workload import KUEUE
 from moorage.kube.workloads.ownership import Workload, group_to_show
 from moorage.notes import DecidingLine
 from moorage.queues import REASONS, AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
+from moorage.queues.whole_amounts import text as amount_text
 
 PlacedOf = Callable[[Workload], int]
 
@@ -47,7 +49,10 @@ def why_waiting(kueue: Kueue, workload: QueuedWorkload) -> str:
     reserved, where = workload.conditions.get("QuotaReserved"), f"waits in ClusterQueue {queue}: "
     if reserved is None or reserved.is_true:
         ahead = next((key for key in kueue.waiting(queue)[0] if key != workload.key), "") if queue else ""
-        return f"{where}it comes after {name_of(kueue, ahead)}" if ahead else f"{where}it was not tried"
+        if not ahead:
+            return f"{where}it was not tried"
+        is_strict = kueue.snapshot.queues[queue].strategy == STRICT
+        return f"{where}it comes after {name_of(kueue, ahead)}{f' ({STRICT})' if is_strict else ''}"
     inactive = kueue.snapshot.queues[queue].inactive if queue else ""
     why = f": {inactive}" if inactive and reserved.message.endswith("is inactive") else ""
     return f"{where if queue else 'waits: '}{reserved.message}{why}"
@@ -104,6 +109,7 @@ def _line(
     workloads = [workload for each in members if (workload := kueue.workloads.get(each.workload)) is not None]
     wanted = sum(pods.count for workload in workloads for pods in workload.pod_sets)
     text += f", {number} of its {wanted} pods" if number < wanted else ""
+    text += _borrowed_text(kueue, members)
     text += preemption_text(kueue, victims)
     if not workloads:
         return text
@@ -117,6 +123,19 @@ def _line(
     else:
         placed = min(number, placed_of(owner_of(workloads[0].obj)))
     return f"{text}{nodes_text(number, placed)}"
+
+
+def _borrowed_text(kueue: Kueue, members: Sequence[AdmittedWorkload]) -> str:
+    """Return what the queue of workloads borrows of what they hold, as a part of a sentence."""
+    over = dict[str, None]()
+    for each in members:
+        queue = kueue.snapshot.queues.get(each.cluster_queue)
+        for pods in each.pods if queue is not None and queue.parent is not None else ():
+            for resource, flavor in pods.flavors.items():
+                cell = queue.cell((flavor, resource))
+                if cell.borrows_with(0):
+                    over[f"{amount_text(resource, cell.usage - cell.subtree)} {resource}"] = None
+    return f", {members[0].cluster_queue} borrows {', '.join(over)}" if over else ""
 
 
 def preemption_text(kueue: Kueue, victims: Iterable[PreemptedWorkload]) -> str:

@@ -12,7 +12,7 @@ from moorage.controllers.queues.queue_controller import QueueController
 from moorage.controllers.store_control import workloads_of
 from moorage.errors import InputError, number_of
 from moorage.kube import ClusterQueue, Job, LocalQueue, Object, Pod, PodSpec
-from moorage.kube.model.kueue import QueuedWorkloadStatus, Workload
+from moorage.kube.model.kueue import BEST_EFFORT, QueuedWorkloadStatus, Workload
 from moorage.kube.model.workload import MIN_PARALLELISM, QUEUE
 from moorage.lazy import NamedTuple
 from moorage.queues import QueuedWorkload
@@ -34,8 +34,9 @@ _Place = tuple[str, str]
 def helpful_changes(
     scheduler: ChangingScheduler, queues: QueueController, workload: QueuedWorkload
 ) -> list[str]:
-    """Return changes that let a workload in, a clause each: another queue, fewer pods, smaller requests, more
-    quota, and no limits to what is borrowed and lent. One that has quota lacks admission checks alone.
+    """Return changes that let a workload in, a clause each: no strict order, another queue, fewer pods,
+    smaller requests, more quota, and no limits to what is borrowed and lent. One that has quota lacks
+    admission checks alone.
 
     They are found on copies of the queues, and then made as a user makes them, so that a clause says whom
     that preempts, and how many pods find nodes.
@@ -45,7 +46,10 @@ def helpful_changes(
         check, are = ("check", "is") if len(lacking) == 1 else ("checks", "are")
         return [f"when admission {check} {', '.join(lacking)} {are} {READY}"] if lacking else []
     tried = _ChangedQueues(scheduler, queues, workload)
-    kinds = (tried.other_queues, tried.fewer_pods, tried.smaller_requests, tried.more_quota, tried.no_limits)
+    kinds = (
+        *(tried.best_effort, tried.other_queues, tried.fewer_pods),
+        *(tried.smaller_requests, tried.more_quota, tried.no_limits),
+    )
     return [*islice(filter(None, map(tried.first, kinds)), _MOST)]
 
 
@@ -78,38 +82,45 @@ class _ChangedQueues:
                 self._total[resource] = self._total.get(resource, 0) + value
 
     def first(self, changes: Callable[[], Iterator[_QueueChange]]) -> str:
-        """Return the first change of a kind that lets the workload in, with what it leads to; "" for none."""
-        self._runs = 0
-        return next(filter(None, map(self._played, changes())), "")
+        """Return the first change of a kind with which all pods find nodes, or else the first that lets the
+        workload in, with what it leads to; "" for none."""
+        self._runs, clauses = 0, list[str]()
+        for change in changes():
+            clause, is_whole = self._played(change)
+            clauses += [clause] if clause else []
+            if is_whole:
+                return clause
+        return clauses[0] if clauses else ""
 
     def _may_run(self) -> bool:
         self._runs += 1
         return self._runs <= _MOST_RUNS
 
-    def _played(self, change: _QueueChange) -> str:
-        """Return a change with what it leads to; "" if it is refused, or does not let the workload in."""
+    def _played(self, change: _QueueChange) -> tuple[str, bool]:
+        """Return a change with what it leads to, and whether that is all that was wanted; "" if it is
+        refused, or does not let the workload in."""
         if change.obj is None:
-            return change.clause
+            return change.clause, True
         if not self._may_run():
-            return ""
+            return "", False
         before = self._queues.cycles
         with self._scheduler.transaction():
             try:
                 self._scheduler.change.apply([change.obj])
             except InputError:
-                return ""
+                return "", False
             self._scheduler.run()
             workload = self._queues.kueue.workloads.get(self._key)
             if workload is None or not workload.counts:
-                return ""
+                return "", False
             victims = preemption_text(self._queues.kueue, new_preemptions(self._queues.cycles, before))
             number = sum(pods.pods for pods in workload.holds or ())
             if workload.status != "admitted":
-                return f"{change.clause}{victims}"
+                return f"{change.clause}{victims}", True
             owner, workloads = owner_of(workload.obj), workloads_of(self._scheduler.client)
             pods: list[Pod] = self._scheduler.client.list(Pod, owner.namespace)[0]
             placed = sum(bool(pod.spec.node_name) and workloads.of(pod) == owner for pod in pods)
-            return f"{change.clause}{victims}{nodes_text(number, placed, ', ')}"
+            return f"{change.clause}{victims}{nodes_text(number, placed, ', ')}", placed >= number
 
     def _is_admitted(self, *changed: Object) -> bool:
         """Whether Kueue admits the workload after changes; not if it has run too often."""
@@ -132,6 +143,13 @@ class _ChangedQueues:
             field: getattr(job.metadata, field) | {name: value} for field, (name, value) in fields.items()
         }
         return replace(job, metadata=replace(job.metadata, **meta))
+
+    def best_effort(self) -> Iterator[_QueueChange]:
+        """Yield its queue without strict order, where another workload holds it up."""
+        for queue in filter(self._is_of, self._kueue.listed(ClusterQueue)):
+            free = replace(queue, spec=replace(queue.spec, queueing_strategy=BEST_EFFORT))
+            if free != queue and self._is_admitted(free):
+                yield _QueueChange(f"with queueingStrategy {BEST_EFFORT} of ClusterQueue {queue.name}", free)
 
     def other_queues(self) -> Iterator[_QueueChange]:
         """Yield other queues of its namespace."""
@@ -189,13 +207,17 @@ class _ChangedQueues:
             yield _QueueChange(f"with requests of {', '.join(amounts)} a pod", job)
 
     def more_quota(self) -> Iterator[_QueueChange]:
-        """Yield the quota that is enough, of one flavor: what is missing of all that there is, or of what is
-        not used."""
+        """Yield the quota that is enough, of one flavor: what is missing of all that there is, of what is not
+        used, or of the queue's own, so that it may take back what it lends."""
         if (known := self._queue) is None:
             return
         for queue in filter(self._is_of, self._kueue.listed(ClusterQueue)):
             for flavor in (flavor for group in queue.spec.resource_groups for flavor in group.flavors):
-                for room in (lambda place: known.cell(place).potential(), known.available):
+                for room in (
+                    lambda place: known.cell(place).potential(),
+                    known.available,
+                    lambda place: known.cell(place).nominal - known.cell(place).usage,
+                ):
                     raised: dict[_Place, dict[str, Any]] = {}
                     texts = []
                     for quota in flavor.resources:

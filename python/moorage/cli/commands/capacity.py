@@ -275,7 +275,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
         cluster = load_input({**options, "with_metrics": True})
-        if not cluster.nodes:
+        if not cluster.nodes and by != "queue":  # quotas need none
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
         settings = scheduler_settings(options, cluster)
         setup = changed_setup(cluster, settings)

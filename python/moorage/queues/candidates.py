@@ -3,9 +3,10 @@ pkg/scheduler/preemption: preemption.go, common)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 
-from moorage.kube.model.kueue import ANY, LOWER, NEWER
+from moorage.kube.model.kueue import ANY, LOWER, NEVER, NEWER
 from moorage.lazy import NamedTuple
 
 from .flavors import FlavorAssigner
@@ -97,6 +98,25 @@ class Preemptor(NamedTuple):
     def candidates(self, queue: Queue, policy: str, settings: Settings) -> Iterator[QueuedWorkload]:
         """Yield those of a queue that have what it needs, and that a policy lets it preempt."""
         return (each for each in queue.holders(self.needed) if self.allows(each, policy, settings))
+
+    def by_queue(self, snapshot: QueueSnapshot, settings: Settings) -> dict[Queue, deque[QueuedWorkload]]:
+        """Return whom it may preempt of its queue, and of others beyond their quota, in the order in which
+        they go; what it may take of others is the same for all of its priority, until their tree changes."""
+        own, workload, needed = self.queue, self.workload, self.needed
+        within, policy = own.preemption.within_cluster_queue, own.preemption.reclaim_within_cohort
+        key = needed, policy, workload.priority, workload.queue_time(settings) if policy == NEWER else 0
+        of_tree: dict[Queue, list[QueuedWorkload]] | None = own.root.known.get(key)
+        if of_tree is None:
+            of_tree = own.root.known[key] = {
+                queue: allowed
+                for queue in snapshot.trees[own.root]
+                if policy != NEVER and not queue.inactive and not queue.is_within_quota(needed)
+                if (allowed := [*self.candidates(queue, policy, settings)])
+            }
+        left = {queue: deque(allowed) for queue, allowed in of_tree.items() if queue is not own}
+        if within != NEVER and (allowed := [*self.candidates(own, within, settings)]):
+            left[own] = deque(allowed)
+        return left
 
     def order(self, candidate: QueuedWorkload) -> tuple[bool, bool, tuple[bool, int, int, str]]:
         """What is smaller for whom it preempts first."""

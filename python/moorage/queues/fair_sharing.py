@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from moorage.kube.model.kueue import NEVER, NEWER
-
 from .candidates import (
     BY_SHARE,
     IN_QUEUE,
@@ -25,7 +23,7 @@ def preempted_by_share(
     snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
 ) -> list[PreemptionTarget]:
     """Return whom a workload preempts by shares."""
-    left = _candidates(snapshot, settings, preemptor)
+    left = preemptor.by_queue(snapshot, settings)
     if not left:
         return []
     removal = RemovedWorkloads(snapshot)
@@ -37,28 +35,6 @@ def preempted_by_share(
             fits = search.second()
         preemptor.queue.release(preemptor.usage, removal.changes)
         return removal.without_needless(preemptor, True) if fits else []
-
-
-def _candidates(
-    snapshot: QueueSnapshot, settings: Settings, preemptor: Preemptor
-) -> dict[Queue, deque[QueuedWorkload]]:
-    """Return whom a workload may take, by queue, in the order in which they go; what it may take of other
-    queues is the same for all of its priority, until their tree changes."""
-    own, workload, needed = preemptor.queue, preemptor.workload, preemptor.needed
-    within, policy = own.preemption.within_cluster_queue, own.preemption.reclaim_within_cohort
-    key = needed, policy, workload.priority, workload.queue_time(settings) if policy == NEWER else 0
-    of_tree: dict[Queue, list[QueuedWorkload]] | None = own.root.known.get(key)
-    if of_tree is None:
-        of_tree = own.root.known[key] = {
-            queue: allowed
-            for queue in snapshot.trees[own.root]
-            if policy != NEVER and not queue.inactive and not queue.is_within_quota(needed)
-            if (allowed := [*preemptor.candidates(queue, policy, settings)])
-        }
-    left = {queue: deque(allowed) for queue, allowed in of_tree.items() if queue is not own}
-    if within != NEVER and (allowed := [*preemptor.candidates(own, within, settings)]):
-        left[own] = deque(allowed)
-    return left
 
 
 class _ShareSearch:

@@ -127,15 +127,14 @@ def _line(
 
 def _borrowed_text(kueue: Kueue, members: Sequence[AdmittedWorkload]) -> str:
     """Return what the queue of workloads borrows of what they hold, as a part of a sentence."""
-    over = dict[str, None]()
-    for each in members:
-        queue = kueue.snapshot.queues.get(each.cluster_queue)
-        for pods in each.pods if queue is not None and queue.parent is not None else ():
-            for resource, flavor in pods.flavors.items():
-                cell = queue.cell((flavor, resource))
-                if cell.borrows_with(0):
-                    over[f"{amount_text(resource, cell.usage - cell.subtree)} {resource}"] = None
-    return f", {members[0].cluster_queue} borrows {', '.join(over)}" if over else ""
+    queue = kueue.snapshot.queues.get(members[0].cluster_queue)
+    if queue is None or queue.parent is None:
+        return ""
+    held = [pods.flavors for each in members for pods in each.pods]
+    places = dict.fromkeys((flavor, resource) for each in held for resource, flavor in each.items())
+    cells = {place: cell for place in places if (cell := queue.cell(place)).borrows_with(0)}
+    over = [f"{amount_text(name, cell.usage - cell.subtree)} {name}" for (_, name), cell in cells.items()]
+    return f", {queue.name} borrows {', '.join(over)}" if over else ""
 
 
 def preemption_text(kueue: Kueue, victims: Iterable[PreemptedWorkload]) -> str:

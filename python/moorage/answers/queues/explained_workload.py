@@ -13,10 +13,12 @@ from moorage.kube import Node
 from moorage.kube.model.kueue import ResourceFlavor, Topology
 from moorage.kube.workloads.ownership import Workload
 from moorage.queues import REASONS, AdmittedWorkload, Kueue, QueuedWorkload
+from moorage.queues.candidates import Preemptor
 from moorage.queues.flavors import BORROWS_LAST, flavor_refusal
 from moorage.queues.queue_cycle import OVERLAPPING, TAKEN
 from moorage.queues.snapshot import FlavorGroup, Queue, is_usable
 from moorage.queues.whole_amounts import PODS, text
+from moorage.queues.workloads import RESERVED, Usage
 
 from .decided_workloads import PlacedOf, decided_lines, name_of, owner_of
 from .queue_changes import helpful_changes
@@ -50,7 +52,7 @@ def workload_lines(scheduler: ChangingScheduler, queues: QueueController, key: s
         for group in queue.groups:
             yield from _flavor_lines(kueue, queue, group, workload, at)
     if workload.is_queued:
-        yield _preemption(queue)
+        yield _preemption(kueue, queue, workload)
     for cycle in queues.cycles if workload.is_queued else ():
         for each in cycle.preempted:
             if each.by == key:
@@ -179,8 +181,8 @@ def _quota(queue: Queue, flavor: str, resource: str, value: int, workload: Queue
     return f"{resource}: asks for {text(resource, value)}; {', '.join(levels)}: {left}"
 
 
-def _preemption(queue: Queue) -> str:
-    """Return whom a queue may preempt."""
+def _preemption(kueue: Kueue, queue: Queue, workload: QueuedWorkload) -> str:
+    """Return whom a workload may preempt, who that is now, and why it waits even without them."""
     policies = queue.preemption
     within = _PRIORITIES.get(policies.within_cluster_queue, "")
     reclaims = _PRIORITIES.get(policies.reclaim_within_cohort, "") if queue.parent is not None else ""
@@ -192,4 +194,26 @@ def _preemption(queue: Queue) -> str:
     )
     if queue.parent is not None and policies.borrow_within_cohort.policy != "Never":
         may.append("and those of lower priority while it borrows")
-    return f"may preempt {'; '.join(may)}" if may else "may preempt nobody"
+    if not may:
+        return "may preempt nobody"
+    text = f"may preempt {'; '.join(may)}"
+    resources = {
+        resource for needs in workload.needs() for resource, value in needs.requests.items() if value
+    }
+    needed = frozenset(place for place in queue.cells if place[1] in resources)
+    preemptor = Preemptor(workload, queue, needed, Usage({}, {}), {}, None)
+    allowed = preemptor.by_queue(kueue.snapshot, kueue.settings).values()
+    names = [each.key for of_queue in allowed for each in of_queue]
+    if not names:
+        return f"{text}: nobody now"
+    without = kueue.copy()
+    for name in names:
+        without.delete("Workload", name)
+    without.run()
+    left = without.workloads[workload.key]
+    text += f": {first_of([name_of(kueue, name) for name in names], _NAMES)}"
+    before, after = workload.conditions.get(RESERVED), left.conditions.get(RESERVED)
+    if left.counts or before is None or after is None:
+        return text
+    why = " it is the same" if after.message == before.message else f": {after.message}"
+    return f"{text}; without all of them{why}"

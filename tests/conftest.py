@@ -62,9 +62,17 @@ def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_by_day(item: pytest.Item) -> bool:
-    """Whether a test is of the share of its parameters that its mark ``share`` keeps by day."""
+    """Whether a test is of the share of its parameters that its mark ``share`` keeps by day. Of several, it
+    keeps a diagonal, which has all values of each."""
     mark, spec = item.get_closest_marker("share"), getattr(item, "callspec", None)
-    return mark is None or spec is None or sum(spec.indices.values()) % mark.args[0] == 0
+    if mark is None or spec is None:
+        return True
+    (number,) = {*spec.indices.values()}  # among the tests of its function
+    diagonal = 0
+    for each in reversed([*item.iter_markers("parametrize")]):
+        number, at = divmod(number, len(each.args[1]))
+        diagonal += at
+    return diagonal % mark.args[0] == 0
 
 
 def share_of(wanted: settings) -> settings:

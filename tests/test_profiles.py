@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.conftest import EXAMPLES, SHARE, share_of
+from tests.conftest import EXAMPLES, NIGHTLY, SHARE, share_of
 
 runs = {"function": 0, "machine": 0}
 
@@ -59,6 +60,13 @@ def test_a_test_that_asks_for_no_number_keeps_that_of_the_profile() -> None:
 
 def test_one_example_stays() -> None:
     assert share_of(settings(max_examples=1)).max_examples == 1
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize(("number", "same"), [(0, 0), (1, 1)])
+@pytest.mark.parametrize("other", [0, 1])
+def test_a_share_has_each_value_of_each_parameter(number: int, same: int, other: int) -> None:
+    assert NIGHTLY or number == same == other
 
 
 def test_full_collections_leave_out_what_lives_to_the_end() -> None:

@@ -281,7 +281,7 @@ def test_a_broken_answer_is_an_error_and_the_next_request_is_fresh(reply: Any, t
 def test_an_answer_as_large_as_may_be(verb: str, nodes: int, chunked: bool) -> None:
     """So much, more for each node that was sent, and twice as much as was sent."""
     with ExtenderServer(**{verb: {}}) as server:
-        one = extender(server.url)
+        one = extender(server.url, httpTimeout="1m")
 
         def ask() -> None:
             one.filter(P, NODES) if verb == "filter" else one.bind(P, "a")

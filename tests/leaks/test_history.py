@@ -19,7 +19,7 @@ from tests.make import manifest, node, owned, pod
 
 ALIVE = 300
 AT_ONCE = 100
-TURNS = 8  # between moments at which blocks are counted
+TURNS = 4  # between moments at which blocks are counted
 
 
 def job_pod(number: int) -> Pod:

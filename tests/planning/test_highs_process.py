@@ -37,6 +37,7 @@ def install(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(folder)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_highs_prints_is_no_part_of_an_answer(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -38,6 +38,7 @@ def of_files(files: list[str]) -> list[str]:
     return [word for file in files for word in ("-f", file)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("files", "options", "words"),
     [
@@ -66,6 +67,7 @@ def test_check_answers_as_the_command(
     same_as_the_command(answer, ["check", *of_files(files), *words.split()], capsys, int(not answer))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("files", "options", "words"),
     [

@@ -32,7 +32,6 @@ def calls(action: Callable[[], object], within: str = PACKAGE) -> Counter[str]:
             found[frame.f_code.co_filename] += 1
 
     before = sys.getprofile()
-    gc.collect()
     gc.disable()  # finalizers of earlier tests are not calls of the action
     sys.setprofile(note)
     try:

@@ -276,19 +276,15 @@ def test_a_question_that_cannot_be_answered_is_refused(
 def test_a_question_reads_no_file_that_it_names(
     path: str, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its answer is the same whether there is one, whatever it is."""
+    """Its answer is the same whether there is one, whatever it is; by day, a file."""
     monkeypatch.chdir(tmp_path)
     twin = AskedTwin(None, [FILE])
 
     def told() -> list[bytes]:
-        names = (
-            ("pod.yaml", "folder")
-            if not NIGHTLY
-            else ("pod.yaml", "folder", "code.py", ".", "folder/pod.yaml")
-        )
+        names = ("pod.yaml", "folder", "code.py", ".", "folder/pod.yaml")
         replies = [
             twin.reply(path, [(key, text.replace("NAME", name)) for key, text in query], b"")
-            for name in names
+            for name in (names if NIGHTLY else names[:1])
         ]
         assert {reply.status for reply in replies} == {400}
         return [reply.body for reply in replies]

@@ -215,6 +215,7 @@ def test_verbs_of_two_or_three_threads_end(seed: int) -> None:
     assert outcome(one.fork()) == outcome(one)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("verb", ["release", "bind", "remove_nodes", "drain", "evict"])
 @pytest.mark.parametrize("other", ["fork", "transaction"])
 def test_what_writes_beside_what_copies_ends(verb: str, other: str) -> None:

@@ -185,7 +185,7 @@ def no_label(tried: Sequence[str], labels: Iterable[str], more: Iterable[str] = 
     return f"no node has the label {names}{nearest_or_known(tried[0], labels, more)}"
 
 
-def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], most: int = 3) -> str:
+def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str]) -> str:
     """Return what an error adds about an object that does not exist: where its name stands, or objects with
     names like it, as their references where there are some.
 
@@ -195,8 +195,6 @@ def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], 
         Objects that there are, such as ``deploy/web``.
     names : iterable of str
         What `nearest` compares with.
-    most : int, optional
-        How many references are shown.
 
     Returns
     -------
@@ -207,9 +205,9 @@ def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], 
     for reference in references:
         by_name.setdefault(reference.rpartition("/")[2], []).append(reference)
     if name in by_name:
-        return f"; there is {examples(by_name[name], most)}"
+        return f"; there is {examples(by_name[name], 3)}"
     near = [reference for like in _nearest(name, set(names)) for reference in by_name.get(like, [like])]
-    return f"; nearest: {examples(near, most)}" if near else ""
+    return f"; nearest: {examples(near, 3)}" if near else ""
 
 
 class InputError(MoorageError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from .asked_twin import AskedTwin, StandingAnswers
 
-logger = logging.getLogger("moorage.serve")
 
 MIB = 1 << 20
 LIMITS = Limits()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
@@ -20,10 +20,8 @@ from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mod
 from moorage.engine.volume.claims import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
-    MIGRATED_TO,
     PROVISIONED_BY,
     SELECTED_NODE,
-    STORAGE_PROVISIONER,
     claim_class,
     find_matching_volume,
     has_access_modes,
@@ -81,8 +79,6 @@ class PersistentVolumeController(SavedFields):
         Client, informers, plugins and settings.
     clock : callable
         Returns the time in seconds, for resyncs and for the backoff after failed operations.
-    migrated_plugins : mapping, optional
-        By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
 
     Raises
     ------
@@ -109,14 +105,12 @@ class PersistentVolumeController(SavedFields):
         parameters: ControllerParameters,
         *,
         clock: Callable[[], float] = time.monotonic,
-        migrated_plugins: Mapping[str, str] | None = None,
     ) -> None:
         recorder = EventRecorder() if parameters.event_recorder is None else parameters.event_recorder
         self._recorder = recorder
         self._parameters = parameters
         with prefixing("Could not initialize volume plugins for PersistentVolume Controller"):
             plugins = VolumePlugins(parameters.volume_plugins, self)
-        self._migrated_plugins = dict(migrated_plugins or {})
         self._clock = clock
         self._next_resync: float | None = None
         # `_versions` before the last resync, if that found all objects at rest.
@@ -133,7 +127,7 @@ class PersistentVolumeController(SavedFields):
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         writer = self._writer = ObjectWriter(parameters.kube_client, recorder)
-        self._volume_operations = VolumeOperations(parameters, writer, plugins, self._migrated_plugins, clock)
+        self._volume_operations = VolumeOperations(parameters, writer, plugins, clock)
         self.counts = VolumeCounts(writer.volumes, writer.claims)
         volumes = _SyncLoop(
             parameters.volume_informer, writer.volumes, self.sync_volume, self._volume_deleted
@@ -291,8 +285,6 @@ class PersistentVolumeController(SavedFields):
         ApiError
             A write was refused; the next sync tries again.
         """
-        migrated = _with_migration(claim, STORAGE_PROVISIONER, self._migrated_plugins)
-        claim = claim if migrated is claim else self._writer.update(claim, migrated)
         if BIND_COMPLETED in claim.metadata.annotations:
             self._sync_bound_claim(claim)
         elif claim.spec.volume_name:
@@ -406,8 +398,6 @@ class PersistentVolumeController(SavedFields):
         ApiError
             A write was refused; the next sync tries again.
         """
-        migrated = _with_migration(volume, PROVISIONED_BY, self._migrated_plugins)
-        volume = volume if migrated is volume else self._writer.update(volume, migrated)
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             self._writer.update_volume_phase(volume, "Available")
@@ -550,24 +540,6 @@ class _SyncLoop(Generic[T]):
         except MoorageError as error:
             self.failures += 1
             logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
-
-
-def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
-    """Return an object with its migration annotation.
-
-    The annotation names the CSI driver that replaces the provisioner in the annotation `key`; it is removed
-    if there is no such driver.
-    """
-    annotations = obj.metadata.annotations
-    if key not in annotations:
-        return obj
-    driver, current = migrated.get(annotations[key]), annotations.get(MIGRATED_TO)
-    if driver is None and current == annotations[key]:  # the provisioner is the driver itself
-        return obj
-    new = {name: value for name, value in annotations.items() if name != MIGRATED_TO}
-    if driver is not None:
-        new[MIGRATED_TO] = driver
-    return obj if new == annotations else replace(obj, metadata=replace(obj.metadata, annotations=new))
 
 
 def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, RLock, Thread
@@ -24,7 +24,6 @@ from moorage.engine.volume.claims import (
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,
     CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG,
-    MIGRATED_TO,
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
@@ -587,8 +586,6 @@ class VolumeOperations:
 
     Parameters
     ----------
-    migrated_plugins : mapping of str to str
-        By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
     clock : callable
         Returns the time in seconds.
 
@@ -605,14 +602,12 @@ class VolumeOperations:
         parameters: ControllerParameters,
         writer: ObjectWriter,
         plugins: VolumePlugins,
-        migrated_plugins: Mapping[str, str],
         clock: Callable[[], float],
     ) -> None:
         self._parameters = parameters
         self._client = parameters.kube_client
         self._writer = writer
         self._plugins = plugins
-        self._migrated_plugins = migrated_plugins
         self.operations = Operations(clock)
         self.times = OperationTimes(clock)
 
@@ -640,15 +635,13 @@ class VolumeOperations:
 
         def work() -> Iterator[float]:
             provisioner = storage_class.provisioner
-            driver = self._migrated_plugins.get(provisioner, provisioner)
-            self.times.begin(claim.key, driver, "provision")
+            self.times.begin(claim.key, provisioner, "provision")
             with self.times.counting_failures(claim.key):
                 if plugin is None:
-                    marks = {MIGRATED_TO: driver} if driver != provisioner else {}
-                    marked = self._with_provisioner(claim, driver, marks)
+                    marked = self._with_provisioner(claim, provisioner)
                     message = (
                         "waiting for a volume to be created, either by external provisioner "
-                        f'"{driver}" or manually created by system administrator'
+                        f'"{provisioner}" or manually created by system administrator'
                     )
                     self._writer.event(marked, "ExternalProvisioning", message)
                 else:
@@ -658,8 +651,6 @@ class VolumeOperations:
 
     def _provisioning_plugin(self, provisioner: str) -> ProvisionableVolumePlugin | None:
         """The plugin that provisions volumes of a class; None for an external provisioner."""
-        if provisioner in self._migrated_plugins:
-            return None
         try:
             return self._plugins.provisionable(provisioner)
         except VolumeError:
@@ -667,17 +658,15 @@ class VolumeOperations:
                 raise
             return None
 
-    def _with_provisioner(
-        self, claim: PersistentVolumeClaim, name: str, marks: dict[str, str]
-    ) -> PersistentVolumeClaim:
-        marks = {BETA_STORAGE_PROVISIONER: name, STORAGE_PROVISIONER: name, **marks}
+    def _with_provisioner(self, claim: PersistentVolumeClaim, name: str) -> PersistentVolumeClaim:
+        marks = {BETA_STORAGE_PROVISIONER: name, STORAGE_PROVISIONER: name}
         return self._writer.update(claim, with_annotations(claim, marks))
 
     def _provision(
         self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin, storage_class: StorageClass
     ) -> Iterator[float]:
         """Provision the volume of a claim; the next sync binds it."""
-        claim = self._with_provisioner(claim, plugin.name, {})
+        claim = self._with_provisioner(claim, plugin.name)
         name = f"pvc-{claim.metadata.uid}"
         if find_object(self._client, PersistentVolume, name) is not None:
             return  # an earlier operation created the volume
@@ -776,8 +765,6 @@ class VolumeOperations:
         ApiError
             The policy is unknown and this could not be written.
         """
-        if MIGRATED_TO in volume.metadata.annotations:
-            return  # the CSI driver's provisioner deletes the volume
         policy, name = volume.spec.persistent_volume_reclaim_policy, f"{volume.name}[{volume.metadata.uid}]"
         if policy == "Recycle":
             self.operations.run(f"recycle-{name}", lambda: self._recycle(volume))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
@@ -42,8 +41,6 @@ from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
 from moorage.saved_fields import SavedFields
 from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.protocol import overwrite
-
-logger = logging.getLogger("moorage.volume")
 
 
 class VolumeInUseError(VolumeError):
@@ -528,10 +525,6 @@ class InMemoryProvisioner(SavedFields):
         Node labels. A volume provisioned for a node is accessible from the nodes with equal values of these
         labels, or from every node if there are none. A volume provisioned without a node is accessible by the
         class's ``allowedTopologies``.
-    capacity : int, optional
-        Bytes that can be provisioned in total; no limit by default.
-    mount_options : bool
-        Whether volumes may be mounted with options.
     published : StorageCapacities, optional
         The capacities that volumes for selected nodes use up; by default none.
     topology : DriverTopology, optional
@@ -552,8 +545,6 @@ class InMemoryProvisioner(SavedFields):
         name: str,
         *,
         topology_keys: Sequence[str] = (),
-        capacity: int | None = None,
-        mount_options: bool = True,
         published: StorageCapacities | None = None,
         topology: DriverTopology | None = None,
     ) -> None:
@@ -562,8 +553,6 @@ class InMemoryProvisioner(SavedFields):
         self.segments: dict[str, str] = {}
         self._published = published
         self._topology_keys, self._topology = tuple(topology_keys), topology
-        self._capacity = capacity
-        self._mount_options = mount_options
 
     def init(self, host: PluginHost) -> None:
         """Prepare the plugin; it needs no preparation.
@@ -582,7 +571,7 @@ class InMemoryProvisioner(SavedFields):
 
     def supports_mount_option(self) -> bool:
         """Whether volumes may be mounted with options."""
-        return self._mount_options
+        return True
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
         """Return a provisioner of one volume."""
@@ -614,15 +603,13 @@ class InMemoryProvisioner(SavedFields):
         Raises
         ------
         VolumeError
-            The node is not in the allowed topologies, or the capacity is exhausted.
+            The node is not in the allowed topologies, or no capacity that is published suffices.
         """
         claim = options.pvc.spec
         requested = claim.resources.requests.get("storage", 0)
         if node is not None and not allows_topology(allowed, node.metadata.labels):
             raise VolumeError(f'node "{node.name}" is not in the allowed topologies')
         size = parse_bytes(requested)
-        if self._capacity is not None and sum(self.volumes.values()) + size > self._capacity:
-            raise VolumeError("not enough capacity")
         if self._published is not None and node is not None:
             segment = self._published.take(claim_class(options.pvc), node, size)
             self.segments |= {options.pv_name: segment} if segment else {}

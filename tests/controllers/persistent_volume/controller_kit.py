@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -176,8 +176,9 @@ class Clock:
 class ScriptedProvisioner(InMemoryProvisioner):
     """Supports every volume, notes its calls, each with the name of the volume, and lets some fail."""
 
-    def __init__(self, name: str = PLUGIN, **settings: Any) -> None:
+    def __init__(self, name: str = PLUGIN, mount_options: bool = True, **settings: Any) -> None:
         super().__init__(name, **settings)
+        self.mount_options = mount_options
         self.calls: list[tuple[str, str]] = []
         self.says = ""
         self._failures: defaultdict[str, deque[Exception]] = defaultdict(deque)
@@ -194,6 +195,9 @@ class ScriptedProvisioner(InMemoryProvisioner):
 
     def can_support(self, volume: PersistentVolume) -> bool:
         return True
+
+    def supports_mount_option(self) -> bool:
+        return self.mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> Any:
         self._called("new_provisioner", options.pv_name)
@@ -255,7 +259,6 @@ class World:
         plugins: Sequence[Any] | None = None,
         client: Callable[[ObjectStore], Any] = lambda store: store,
         provisioning: bool = True,
-        migrated: Mapping[str, str] | None = None,
         sync_period: float = 15.0,
         **store: int,
     ) -> None:
@@ -267,7 +270,7 @@ class World:
         self.plugin = ScriptedProvisioner()
         self.plugins = [self.plugin] if plugins is None else plugins
         self.client = client(self.store)
-        self.provisioning, self.migrated, self.sync_period = provisioning, migrated, sync_period
+        self.provisioning, self.sync_period = provisioning, sync_period
         self.recorder = EventRecorder()
         self.controller = self.restart()
 
@@ -285,7 +288,6 @@ class World:
                 enable_dynamic_provisioning=self.provisioning,
             ),
             clock=self.clock,
-            migrated_plugins=self.migrated,
         )
         return self.controller
 

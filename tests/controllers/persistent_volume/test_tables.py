@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import (
     NS,
-    PLUGIN,
     ScriptedProvisioner,
     World,
     objects,
@@ -87,8 +86,6 @@ def world_of(case: Case) -> World:
                 settings["plugins"] = [ScriptedProvisioner(name) for name in names]
             case ["no", "provisioning"]:
                 settings["provisioning"] = False
-            case ["migrated", driver]:
-                settings["migrated"] = {PLUGIN: driver}
             case ["node", name]:
                 there.append(node(name))
             case ["pod", *words]:

@@ -251,20 +251,18 @@ class CheckAnswer:
             yield LineBelow(line) if is_below and not isinstance(line, DecidingLine) else line
         yield from compared.lines()
 
-    def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
+    def tables(self, whole: bool = False) -> dict[str, PrintedTable]:
         """Return the tables by their titles: pods that fail or wait, pod groups, losses, and what then fails.
 
         Parameters
         ----------
         whole : bool, optional
             Whether all pods are named, with those that have found a node, and messages are whole.
-        with_groups : bool, optional
-            Whether pod groups are wanted, whose pods are tried for it.
         """
         verdict = self.verdict
         tables = {HOMELESS: _judged(self.pod_table(whole))}
-        tables |= zip(("Pod groups",), group_tables(self.groups if with_groups else ()), strict=False)
-        if whole and with_groups:
+        tables |= zip(("Pod groups",), group_tables(self.groups), strict=False)
+        if whole:
             tables["Pods with a node"] = _placed(self.simulation)
         if verdict.survival is not None:
             tables["Losses that leave pods without a place"] = _losses(verdict.survival, verdict.losses)

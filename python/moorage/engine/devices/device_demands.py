@@ -156,7 +156,6 @@ class DeviceDemands:
         self._current: DeviceViews | None = None
         self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
-        self._nodes: NodesView | None = None
         self.generation, self.are_order_free = 0, False
 
     def refresh(self, cluster: ClusterState, nodes: NodesView) -> bool:
@@ -190,7 +189,7 @@ class DeviceDemands:
         self._demands, self._shapes, self._current, self._sharing = {}, {}, None, None
         self._numbers = {}
         self._results = {}
-        self._cluster, self._nodes = cluster, nodes
+        self._cluster = cluster
         features, pools = self._state.features, _Pools(self._state.features)
         objects, rows = cluster.table.objects, nodes.rows
         placed = [(row, node) for row in rows.tolist() if (node := objects[row]) is not None]

@@ -4,7 +4,6 @@ result of a wrong type becomes an Error status.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,8 +31,6 @@ from .waiting_pods import MAX_TIMEOUT, Ended, PodInPreBind, StatusSteps, Steps, 
 
 # ---- call --------------------------------------------------------------------------------------------------
 # Calls of plugins: an exception or a result of a wrong type becomes an Error status.
-
-logger = logging.getLogger("moorage.framework")
 
 
 class StatusError(MoorageError):

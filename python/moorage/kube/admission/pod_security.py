@@ -82,9 +82,9 @@ class _Pod(NamedTuple):
         named = [(container["name"], _value(container, path)) for container in self.containers()]
         return _value(self.spec, path), named
 
-    def is_free(self, since: int) -> bool:
-        """Whether the pod has user IDs of its own, which counts since a version."""
-        return self.minor >= since and self.spec.get("hostUsers") is False
+    def has_own_users(self) -> bool:
+        """Whether the pod has user IDs of its own, which counts since v1.35."""
+        return self.minor >= 35 and self.spec.get("hostUsers") is False
 
     def is_windows(self) -> bool:
         """Whether the pod says that it runs on Windows, which counts since v1.25."""
@@ -229,7 +229,7 @@ def _proc_mount(pod: _Pod) -> Refusal:
 
 
 def _masked_proc_mount(pod: _Pod) -> Refusal:
-    return None if pod.is_free(35) else _proc_mount(pod)
+    return None if pod.has_own_users() else _proc_mount(pod)
 
 
 def _selinux(pod: _Pod) -> Refusal:
@@ -310,7 +310,7 @@ def _volume_types(pod: _Pod) -> Refusal:
 
 
 def _non_root(pod: _Pod) -> Refusal:
-    if pod.is_free(35):
+    if pod.has_own_users():
         return None
     of_pod, of_containers = pod.values("runAsNonRoot")
     reason, field = "runAsNonRoot != true", "securityContext.runAsNonRoot"
@@ -322,7 +322,11 @@ def _non_root(pod: _Pod) -> Refusal:
 
 def _user(pod: _Pod) -> Refusal:
     setters, _ = _unlike(pod, lambda user: user == 0, "runAsUser")
-    return ("runAsUser=0", f"{setters} must not set runAsUser=0") if setters and not pod.is_free(35) else None
+    return (
+        ("runAsUser=0", f"{setters} must not set runAsUser=0")
+        if setters and not pod.has_own_users()
+        else None
+    )
 
 
 def _must_have_seccomp(pod: _Pod) -> Refusal:

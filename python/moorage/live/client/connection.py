@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import ssl
@@ -149,8 +148,6 @@ def error_of(status: StatusAnswer) -> ApiError:
         kind = AlreadyExistsError
     return kind(status.message or f"HTTP status {status.code}")
 
-
-logger = logging.getLogger("moorage.serve")
 
 # ---- http sessions -----------------------------------------------------------------------------------------
 

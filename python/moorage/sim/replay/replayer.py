@@ -278,7 +278,7 @@ class Replayer(Policy):
             key = names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
             if cursor.verbs[at] == Verb.CREATE:
                 if key in live:
-                    raise self._error(at, "there is a pod of this name")
+                    raise self._taken(at)
                 template = self._templates[cursor.arguments[at]]
                 number = recorder.create(now, key, name, ordinal, template.number)
                 if number - ahead.first != ahead.used or ahead.used == len(ahead.pods):
@@ -394,13 +394,15 @@ class Replayer(Policy):
         ordinal, name = cursor.ordinals[at], cursor.subjects[at]
         key = recorder.names[name] if ordinal < 0 else f"{recorder.names[name]}-{ordinal}"
         if key in recorder.live:
-            raise self._error(at, "there is a pod of this name")
+            raise self._taken(at)
         template = self._templates[cursor.arguments[at]]
         number = recorder.create(now, key, name, ordinal, template.number)
         return _pod(template.pod, key, number, timestamp(int(self.since + now)))
 
-    def _error(self, at: int, message: str) -> InputError:
-        return InputError(message, source=_name_of(self.timeline.event(self.cursor.index(at))))
+    def _taken(self, at: int) -> InputError:
+        return InputError(
+            "there is a pod of this name", source=_name_of(self.timeline.event(self.cursor.index(at)))
+        )
 
     def _queue_up(self, pods: Sequence[Pod]) -> None:
         """Write new pods to the store, so that those without a node wait in the queue."""

@@ -212,7 +212,7 @@ def _selector_errors(spec: Json, root: Json) -> Iterator[Fault]:
     """Labels and selector: unless the user chose them, they have the uid that the server makes for a new Job,
     and its name."""
     selector = spec.get("selector")
-    if isinstance(selector, dict) and selector_causes(selector, ""):
+    if isinstance(selector, dict) and selector_causes(selector):
         return
     field, labels = "spec.template.metadata.labels", part(part(part(spec, "template"), "metadata"), "labels")
     if not spec.get("manualSelector"):

@@ -42,11 +42,11 @@ def _selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield from label_faults(value.get("matchLabels"), f"{path}.matchLabels")
 
 
-def selector_causes(selector: Json, path: str) -> list[Fault]:
+def selector_causes(selector: Json) -> list[Fault]:
     """Return what is wrong with a selector of labels."""
-    causes = [*_selector_errors(selector, path, {})]
+    causes = [*_selector_errors(selector, "", {})]
     for at, rule in enumerate(parts(selector, "matchExpressions")):
-        causes += _requirement_errors(rule, f"{path}.matchExpressions[{at}]", {})
+        causes += _requirement_errors(rule, f".matchExpressions[{at}]", {})
     return causes
 
 

@@ -46,14 +46,14 @@ def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     elif not any(part(spec, "selector").values()):
         called = _CALLED.get(kind, kind.lower())
         yield Fault(field, invalid({}, f"empty selector is invalid for {called}"))
-    elif kind != "DaemonSet" and selector_causes(selector, ""):
+    elif kind != "DaemonSet" and selector_causes(selector):
         yield Fault(field, invalid(selector, NO_SELECTOR))
 
 
 def _match_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Selectors that do not match the pods."""
     given, labels = part(spec, "selector"), _labels(spec)
-    if any(given.values()) and not selector_causes(given, "") and not selects(given, labels):
+    if any(given.values()) and not selector_causes(given) and not selects(given, labels):
         yield Fault(f"{path}.template.metadata.labels", unselected(labels))
 
 

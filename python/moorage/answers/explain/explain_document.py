@@ -31,7 +31,6 @@ from .explanation import (
     Situation,
 )
 from .pod_claims import ClaimExplanation
-from .pods_in_the_way import RaisedPriority
 from .request_survey import SurveyStep
 
 EXAMPLES = 3
@@ -587,12 +586,10 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocum
         chosen=None if choice is None else choice.candidate.name,
         criterion=None if choice is None else choice.criterion,
         tied=[] if choice is None else list(choice.tied),
-        raised_priority=None if raised is None else _raised(raised),
+        raised_priority=None
+        if raised is None
+        else RaisedPriorityDocument.from_object(raised, victims=[*map(_victim, raised.victims)]),
     )
-
-
-def _raised(raised: RaisedPriority) -> RaisedPriorityDocument:
-    return RaisedPriorityDocument.from_object(raised, victims=[*map(_victim, raised.victims)])
 
 
 def _victim(pod: Pod) -> VictimDocument:

@@ -29,6 +29,7 @@ from moorage.engine.devices.device_properties import (
 from moorage.grouped import by_count
 from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
+from moorage.kube.model.meta import total
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
 
 PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
@@ -268,16 +269,16 @@ class DeviceSurvey:
         )
 
     def _taken_counters(self, pool: DevicePool) -> Mapping[tuple[str, str], Quantity]:
-        known = self._taken.get(id(pool))
-        if known is not None:
-            return known[1]
-        taken: dict[tuple[str, str], Quantity] = {}
-        self._taken[id(pool)] = pool, taken
-        for device in (*pool.devices, *pool.elsewhere):
-            if device.id in self._allocated.devices or device.id in self._allocated.consumed:
-                for key, amount in device.counters.items():
-                    taken[key] = taken.get(key, _NOTHING) + amount
-        return taken
+        if id(pool) not in self._taken:
+            self._taken[id(pool)] = (
+                pool,
+                total(
+                    device.counters
+                    for device in (*pool.devices, *pool.elsewhere)
+                    if device.id in self._allocated.devices or device.id in self._allocated.consumed
+                ),
+            )
+        return self._taken[id(pool)][1]
 
     # ---- holders -------------------------------------------------------------------------------------------
 

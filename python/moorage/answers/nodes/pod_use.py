@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import ZERO, pod_requests
+from moorage._core.base.resources import pod_requests
 from moorage.cluster import PodScheduler
 from moorage.cluster.amounts import of_quota
 from moorage.controllers.api_server import admission_of
@@ -17,7 +17,7 @@ from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.kube import Pod
 from moorage.kube.admission.pod_requests import pod_limits
-from moorage.kube.model.meta import whole
+from moorage.kube.model.meta import total, whole
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
 
@@ -201,8 +201,4 @@ def workload_use(
 
 
 def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, int]:
-    total: dict[str, Quantity] = {}
-    for amounts_of_pod in amounts:
-        for name, amount in amounts_of_pod.items():
-            total[name] = total.get(name, ZERO) + amount
-    return {name: whole(name, amount) for name, amount in sorted(total.items())}
+    return {name: whole(name, amount) for name, amount in sorted(total(amounts).items())}

@@ -9,7 +9,7 @@ from typing import Any
 from moorage.document import Document
 from moorage.errors import first_of
 from moorage.grouped import grouped
-from moorage.kube import LabelSelector, LabelSelectorMatcher, Object, Pod, PodDisruptionBudget
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Object, PodDisruptionBudget
 from moorage.kube.admission.manifest_validation import newly_refused
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import PodSpec
@@ -215,14 +215,11 @@ def _autoscalers(cluster: Cluster, later: str) -> Iterator[TouchedObjects]:
         images = {
             image
             for pod in cluster.pods
-            for image in _images(pod)
+            for container in pod.spec.containers
+            for image in [container.image.partition("@")[0]]
             if Version(0, 0, 0) < most(image) < _of(later)
         }
         yield from [TouchedObjects("", text, sorted(images))] * bool(images)
-
-
-def _images(pod: Pod) -> Iterator[str]:
-    return (container.image.partition("@")[0] for container in pod.spec.containers)
 
 
 NEWEST_OF_KARPENTER = {"1.0": 31, "1.2": 32, "1.5": 33, "1.6": 34, "1.9": 35, "1.13": 36, "1.15": 37}

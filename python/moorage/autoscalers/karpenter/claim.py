@@ -14,10 +14,11 @@ from moorage._core.provision.domain_counts import ConstraintGroups, Host
 from moorage._core.provision.label_requirements import RequirementSet
 from moorage._core.provision.thresholds import summed
 from moorage.kube import Pod
+from moorage.kube.model.meta import total
 from moorage.kube.model.node import HOSTNAME
 from moorage.lazy import NamedTuple
 
-from ..providers.instance_type import RESERVED, total
+from ..providers.instance_type import RESERVED
 from .claim_template import ClaimTemplate
 from .pod_shape import HostPort, PodShape, resources, with_values
 from .pod_validation import Volumes, joined

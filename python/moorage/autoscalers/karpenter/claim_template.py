@@ -23,8 +23,9 @@ from moorage.kube import (
     PodSpec,
     Taint,
 )
+from moorage.kube.model.meta import total
 
-from ..providers.instance_type import POOL, total
+from ..providers.instance_type import POOL
 from ..providers.known_labels import CORE, known_labels_of
 from .pod_shape import HostPort, PodConstraints, PodShape, ShapeBook, tolerating_preferences
 from .pod_validation import GROUP, in_short, requirement_problems

@@ -14,6 +14,7 @@ import numpy as np
 
 from moorage._core.base.go_sort import sort_order
 from moorage._core.provision.label_requirements import RequirementSet, bits
+from moorage.kube.model.meta import total
 from moorage.kube.model.node import HOSTNAME
 from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
@@ -25,7 +26,6 @@ from ..providers.instance_type import (
     RESERVED,
     InstanceType,
     Offering,
-    total,
 )
 from .claim import Claim, smallest
 from .claim_template import SIMULATED

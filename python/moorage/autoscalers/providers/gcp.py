@@ -16,6 +16,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, number_of
 from moorage.kube.apiserver.decode import decode
+from moorage.kube.model.meta import total
 
 from ..hourly_cost import UNKNOWN
 from .catalogues import read_catalogue
@@ -28,7 +29,6 @@ from .instance_type import (
     only_region,
     read_items,
     requirements,
-    total,
 )
 from .kept_by_kubelet import GCP, GIB, MIB, KubeletSettings
 from .known_labels import DISK_TYPE, DISK_TYPES, GKE_ACCELERATOR

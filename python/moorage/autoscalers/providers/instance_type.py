@@ -13,6 +13,7 @@ from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
 from moorage.kube.apiserver.decode import decode
+from moorage.kube.model.meta import total
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
 from moorage.kube.model.node import POOL as POOL
@@ -182,15 +183,6 @@ class InstanceType:
 
 
 _NOTHING = Quantity("0")
-
-
-def total(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
-    """The sum by resource, each in the format of the first amount."""
-    least: dict[str, Quantity] = {}
-    for shown in amounts:
-        for name, amount in shown.items():
-            least[name] = least[name] + amount if name in least else amount
-    return least
 
 
 # ---- offerings that a provider does not launch, as if it had lately run out of them ------------------------

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 
-from ..model.meta import Object, Resources, is_native, plural, resource
+from ..model.meta import Object, Resources, is_native, plural, resource, total
 from ..model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
 from ..model.policy import (
     LimitRange,
@@ -97,9 +97,7 @@ def usage_of_object(obj: Object) -> Quantities:
         if is_balancer:
             used["services.loadbalancers"] = _ONE
     elif isinstance(obj, ResourceClaim):
-        for request in obj.spec.devices.requests:
-            for name, amount in _devices(request).items():
-                used[name] = used.get(name, ZERO) + amount
+        used |= total(map(_devices, obj.spec.devices.requests))
     return used
 
 

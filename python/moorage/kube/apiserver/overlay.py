@@ -171,7 +171,9 @@ class Overlay:
             if is_newer(new, old):
                 self._replaced[first] = new, at
             elif not is_newer(old, new):
-                raise ListedTwiceError("listed twice, and different" + _where(self._origins[place]))
+                origin = self._origins[place]
+                where = f" in {origin.source}, {label('', '', '', origin)}" if origin.source else ""
+                raise ListedTwiceError(f"listed twice, and different{where}")
             return
         changed = self._changed(old, first, at)
         self._ignored += _ignored(new, changed, self._origins[at])
@@ -282,10 +284,6 @@ def _is_equal(obj: Object, other: Object) -> bool:
     """Whether two objects of one name are equal, also if only one of them names its namespace ``default``."""
     named = replace(obj.metadata, namespace=other.namespace)
     return replace(obj, metadata=named) == other
-
-
-def _where(origin: Origin) -> str:
-    return f" in {origin.source}, {label('', '', '', origin)}" if origin.source else ""
 
 
 def _ignored(new: Object, replaced: Object, origin: Origin) -> list[str]:

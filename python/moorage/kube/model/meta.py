@@ -1,6 +1,7 @@
 """What all objects share: types of values, the base class of structs, metadata, selectors and conditions."""
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, TypeVar
 
@@ -12,6 +13,8 @@ from moorage._core.base.shared_parts import PartMemo
 from moorage.errors import AMOUNTS, InputError
 
 # ---- texts and numbers -------------------------------------------------------------------------------------
+
+K = TypeVar("K")
 
 _MOST_DIGITS = len(str(2**63))
 DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -132,6 +135,15 @@ def whole(resource: str, quantity: Quantity) -> int:
     """Return an amount of a resource as the scheduler counts it: cpu in thousandths, all else in units,
     fractions rounded up."""
     return quantity.milli_value() if resource == "cpu" else quantity.value()
+
+
+def total(amounts: Iterable[Mapping[K, Quantity]]) -> dict[K, Quantity]:
+    """The sum by name, each in the format of its first amount."""
+    sums = dict[K, Quantity]()
+    for each in amounts:
+        for name, amount in each.items():
+            sums[name] = sums[name] + amount if name in sums else amount
+    return sums
 
 
 def in_thousandths(resources: Resources) -> Resources:

@@ -195,7 +195,7 @@ def complete(
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
     names, classes = _taken(around.named), priority_classes([*around.classes, *_rare(listed)])
-    refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
+    refusals, manifests = refusals or Refusals(), {key_of(listed[at]): text for at, text in texts.items()}
 
     @cache
     def gates() -> FeatureGates:
@@ -288,11 +288,6 @@ def _told(objects: Sequence[Object], places: Sequence[Origin], refusals: Refusal
     return Cluster(
         [obj for obj in own if isinstance(obj, Node)], [obj for obj in own if isinstance(obj, Pod)]
     )
-
-
-def _by_name(objects: Sequence[Object], texts: Mapping[int, bytes]) -> dict[str, bytes]:
-    """Return the manifests of objects by `key_of`."""
-    return {key_of(objects[at]): text for at, text in texts.items()}
 
 
 def _outside_policies(objects: Sequence[Object], places: Sequence[Origin]) -> Iterator[OutsidePolicy]:

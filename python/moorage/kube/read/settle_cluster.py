@@ -47,7 +47,11 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
         return
     workloads = {obj.full_name: obj for obj in map(cluster.others.__getitem__, slots)}
     turns = (obj for obj in objects if (is_single(obj) if type(obj) is Pod else isinstance(obj, WORKLOADS)))
-    new = {obj.full_name: obj for obj in turns if _is_new(obj) or (before and obj.full_name in before)}
+    new = {
+        obj.full_name: obj
+        for obj in turns
+        if obj.metadata.creation_timestamp is None or (before and obj.full_name in before)
+    }
     pods = {pod.key for pod in cluster.pods} if any(isinstance(obj, Pod) for obj in new.values()) else ()
     old = [obj for name, obj in workloads.items() if name not in new]
     old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
@@ -60,10 +64,6 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
             cluster.turns[obj.key] = last
     for at, obj in zip(slots, old, strict=True):
         cluster.others[at] = obj
-
-
-def _is_new(obj: Object) -> bool:
-    return obj.metadata.creation_timestamp is None
 
 
 def refuse_objects(

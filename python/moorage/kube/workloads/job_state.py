@@ -202,7 +202,10 @@ def is_left_to_others(job: Job) -> bool:
 
 def is_over(job: Job) -> bool:
     """Whether a Job is complete or has failed, and its pods have gone."""
-    return job.status.completion_time is not None or bool({COMPLETE, FAILED} & _types(job))
+    return job.status.completion_time is not None or any(
+        condition.type in (COMPLETE, FAILED) and condition.status == "True"
+        for condition in job.status.conditions
+    )
 
 
 def verdict_of(job: Job) -> Condition | None:
@@ -374,10 +377,6 @@ def _broken(job: Job, lost: Iterable[Pod]) -> Ranges:
 
 
 # ---- the end -----------------------------------------------------------------------------------------------
-
-
-def _types(job: Job) -> set[str]:
-    return {condition.type for condition in job.status.conditions if condition.status == "True"}
 
 
 def _verdict(job: Job, pods: Sequence[Pod], state: JobState, lost: Iterable[Pod]) -> Condition | None:

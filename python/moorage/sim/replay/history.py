@@ -130,8 +130,8 @@ class History(Tabular):
         self.end = replayer.clock.now
         self.counts = replayer.recorder.noted()
         self._recorder: Recorder = replayer.recorder
-        self.node_names, self.node_objects = replayer.recorder.node_names, replayer.recorder.node_objects
-        self.reasons, self.templates = replayer.recorder.reasons, replayer.recorder.templates
+        self.node_names, self.node_objects = [*self._recorder.node_numbers], self._recorder.node_objects
+        self.reasons, self.templates = [*self._recorder.reason_numbers], self._recorder.templates
         self._drops, self._checkpoints = replayer.drops, checkpoints
 
     # ---- columns -------------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ class History(Tabular):
         (pods,) int64 array
             Millicores of cpu; others in their own units.
         """
-        amounts = [_requested(pod, resource) for pod in self.templates]
+        amounts = [1 if resource == "pods" else requests_of(pod).get(resource, 0) for pod in self.templates]
         return np.array(amounts or [0], np.int64)[self.pod_columns["template"]]
 
     def _groups(self, by: str) -> tuple[list[str], Array]:
@@ -601,11 +601,6 @@ class History(Tabular):
 def _texts(numbers: Array, texts: list[str]) -> list[str | None]:
     """Return the texts of some numbers; None for negative ones."""
     return [texts[number] if number >= 0 else None for number in numbers.tolist()]
-
-
-def _requested(pod: Pod, resource: str) -> int:
-    """Return how much of a resource a pod requests: millicores, or units of others."""
-    return 1 if resource == "pods" else requests_of(pod).get(resource, 0)
 
 
 def requests_of(pod: Pod) -> dict[str, int]:

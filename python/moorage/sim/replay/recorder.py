@@ -115,9 +115,7 @@ class Recorder:
         self.pending: dict[str, float] = {}
         self.names = [subject.partition("/")[2] for subject in timeline.subjects]
         self.templates: list[Pod] = []
-        self.node_names: list[str] = []
         self.node_objects: list[Node] = []
-        self.reasons: list[str] = []
         self.counts: Counter[str] = Counter()
         self.measures: list[tuple[float, str]] = []
         self.scalings: list[tuple[float, str, str, int, str]] = []
@@ -128,8 +126,8 @@ class Recorder:
         )
         self.ends = HistoryLog("ends", {"time": "d", "pod": "i", "cause": "b"})
         self.nodes = HistoryLog("nodes", {"time": "d", "node": "i", "state": "i"})
-        self._node_numbers: dict[str, int] = {}
-        self._reason_numbers: dict[str, int] = {}
+        self.node_numbers: dict[str, int] = {}
+        self.reason_numbers: dict[str, int] = {}
         self._template_numbers: dict[int, int] = {}
         self._spill_rows = spill_rows
         self._folder: Path | None = None
@@ -259,11 +257,7 @@ class Recorder:
 
     def node(self, name: str) -> int:
         """Return the number of a node."""
-        known = self._node_numbers.get(name)
-        if known is None:
-            known = self._node_numbers[name] = len(self.node_names)
-            self.node_names.append(name)
-        return known
+        return self.node_numbers.setdefault(name, len(self.node_numbers))
 
     def note_node(self, time: float, node: Node, is_there: bool) -> None:
         """Note that a node has joined, changed or left."""
@@ -276,11 +270,7 @@ class Recorder:
 
     def reason(self, message: str) -> int:
         """Return the index of a reason."""
-        known = self._reason_numbers.get(message)
-        if known is None:
-            known = self._reason_numbers[message] = len(self.reasons)
-            self.reasons.append(message)
-        return known
+        return self.reason_numbers.setdefault(message, len(self.reason_numbers))
 
     # ---- memory --------------------------------------------------------------------------------------------
 

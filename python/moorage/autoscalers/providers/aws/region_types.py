@@ -77,7 +77,7 @@ def aws_types(
     """
     of_aws = [each for each in node_classes if isinstance(each, EC2NodeClass | AutoModeClass)]
     given = {(each.api_version.partition("/")[0], each.name): NodeClass.of(each) for each in of_aws}
-    there = _zones_of(nodes) | volume_zones
+    there = ({node.metadata.labels.get(ZONE, "") for node in nodes} - {""}) | volume_zones
     subnets = {zone for each in given.values() for zone in each.zone_ids}
     own = subnets or there | asked_zones(pools)
     own = own if sources.region else own | sources.answers.places
@@ -159,10 +159,6 @@ def _allows(pool: NodePool, capacity_type: str) -> bool:
         if requirement.key == CAPACITY_TYPE
     ]
     return all((capacity_type in each.values) == (each.operator == "In") for each in of_kinds)
-
-
-def _zones_of(nodes: Iterable[Node]) -> set[str]:
-    return {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
 
 
 def asked_zones(pools: Iterable[NodePool]) -> set[str]:

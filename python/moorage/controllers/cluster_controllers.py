@@ -789,10 +789,13 @@ class PodWatcher:
         reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
         number, selected = of_dependents(notices)
         if has_budgets:
-            controllers.budgets.note(*(notice.identity for notice in notices if not notice.is_deletion))
+            controllers.budgets.note(*(last_state(notice.identity) for notice in notices))
         for notice in notices if reads_all else selected:
             if notice.is_deletion:
-                self._deleted(notice.old)
+                pod = last_state(notice.old)
+                self._deleted(pod)
+                if waiting:
+                    controllers.note_waiting_owner(pod)
             else:
                 if waiting:
                     new = cast(Pod, notice.new)
@@ -833,17 +836,14 @@ class PodWatcher:
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Receive a deleted pod; `on_run` does."""
-        self._deleted(obj)
+        self.on_run([Notice(obj, None)])
 
-    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+    def _deleted(self, pod: Pod) -> None:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
-        pod = last_state(obj)
         self._controllers.availability.forget(pod)
         self._controllers.note_owner(pod)
         self._controllers.note_lost_pod(pod)
         self._controllers.daemon_sets.note_pod(pod)
-        self._controllers.budgets.note(pod)
-        self._controllers.note_waiting_owner(pod)
         self._controllers.claims.note_lost_pod(pod)
         if pod.spec.volumes:
             self._controllers.attachments.note(pod)

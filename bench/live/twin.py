@@ -1,8 +1,9 @@
 """What a twin takes to follow a cluster and to answer, over the tests' server of the wire format.
 
-``python -m bench.live.twin [seconds] [nodes] [pods]``: 60, 5,000 and 50,000 by default, with 200 events per
-second. It prints the processor time of following per second; that of an answer beyond its fork, and its wall
-clock (p50, p99); the processor time of what is prepared; and memory, shared pages counted once.
+``python -m bench.live.twin [seconds] [nodes] [pods] [clients]``: 60, 5,000, 50,000 and 1 by default, with 200
+events per second; each client pauses for half a second after an answer. It prints the processor time of
+following per second; that of an answer beyond its fork, its wall clock (p50, p99), and how many questions
+were refused; the processor time of what is prepared; and memory, shared pages counted once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from http import HTTPStatus
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +132,21 @@ def ask(port: int, number: int) -> float:
     return time.perf_counter() - began
 
 
-def main(seconds: float = 60.0, nodes: float = 5_000, pods: float = 50_000) -> None:
+def ask_until(port: int, numbers: Iterator[int], until: float) -> tuple[list[float], int]:
+    """Ask again and again; return the seconds of each answer, and how many questions were refused."""
+    walls, refused = list[float](), 0
+    while time.monotonic() < until:
+        try:
+            walls.append(ask(port, next(numbers)))
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            refused += 1
+        time.sleep(0.5)
+    return walls, refused
+
+
+def main(seconds: float = 60.0, nodes: float = 5_000, pods: float = 50_000, clients: float = 1) -> None:
     """Start a server and a twin, ask, and print."""
     port = 8897
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
@@ -150,17 +169,20 @@ def main(seconds: float = 60.0, nodes: float = 5_000, pods: float = 50_000) -> N
         time.sleep(10.0)
         print(f"following: {(cpu(twin.pid) - began) / 10.0:.3f} of a processor")
         print(f"memory: {shared_once(twin.pid):.0f} MiB; first answer after {ask(port, 0):.2f} s")
-        walls, spent, prepared, most = list[float](), dict[int, float](), dict[int, float](), 0.0
-        began, until = cpu(twin.pid), time.monotonic() + seconds
+        spent, prepared, most = dict[int, float](), dict[int, float](), 0.0
+        began, until, numbers = cpu(twin.pid), time.monotonic() + seconds, count(1)
+        asking = stack.enter_context(ThreadPoolExecutor(int(clients)))
+        asked = [asking.submit(ask_until, port, numbers, until) for _ in range(int(clients))]
         while time.monotonic() < until:
-            walls.append(ask(port, len(walls) + 1))
             for one in children(twin.pid):
                 spent[one], prepared[one] = cpu(one, waited=True), cpu(one)
             most = max(most, shared_once(twin.pid, *children(twin.pid)))
             time.sleep(0.5)
-        walls.sort()
+        answers = [client.result() for client in asked]
+        walls = sorted(wall for listed, _ in answers for wall in listed)
         print(
-            f"an answer: {1000 * sum(spent.values()) / (len(walls) + 1):.0f} ms of a processor ({len(walls)})"
+            f"an answer: {1000 * sum(spent.values()) / (len(walls) + 1):.0f} ms of a processor ({len(walls)},"
+            f" {sum(refused for _, refused in answers)} refused)"
         )
         print(f"wall: p50 {walls[len(walls) // 2]:.3f} s, p99 {walls[len(walls) * 99 // 100]:.3f} s")
         print(f"prepared: {len(prepared)} states, {sum(prepared.values()) / len(prepared):.2f} s each")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -124,13 +125,7 @@ class _Spread:
         too_few = len(self._domains) < self._min_domains
         least = [other for other, (pods, _) in self._domains.items() if pods == self._fewest]
         fewest_in = None if too_few or not least else (value if value in least else least[0])
-        rows = [] if fewest_in in (None, value) else self._rows_in(fewest_in)
-        going = [  # they would count if they were not being deleted
-            pod
-            for row in rows
-            for pod in self._inquiry.pods_on(row)
-            if pod.metadata.deletion_timestamp is not None and pod.namespace == self._inquiry.pod.namespace
-        ]
+        rows, terminating = ([], 0) if fewest_in in (None, value) else self._in_fewest
         values: dict[str, Any] = {
             "topologyKey": self._key,
             "value": value,
@@ -141,7 +136,7 @@ class _Spread:
             "fewestIn": fewest_in,
             "fewestNodes": list(self._node_texts(rows)),
             "otherFewest": 0 if fewest_in is None else len(least) - 1,
-            "terminating": sum(map(self._counts.matches, going)),
+            "terminating": terminating,
             "domains": len(self._domains),
             "minDomains": self._min_domains,
             "maxSkew": self._max_skew,
@@ -158,13 +153,22 @@ class _Spread:
         values = {key: known for key, known in values.items() if known is not None}
         return Fact("domain", name, detail, f"domain {name}: {detail}", values, nodes=many)
 
-    def _rows_in(self, value: str | None) -> list[int]:
-        """Return the rows of a domain whose nodes count."""
+    @cached_property
+    def _in_fewest(self) -> tuple[list[int], int]:
+        """The rows of the first domain with the fewest pods, as far as their nodes count, and how many pods
+        there would count, were they not being deleted."""
+        fewest_in = next(value for value, (pods, _) in self._domains.items() if pods == self._fewest)
         state = self._inquiry.search.state
         column = state.table.label_column(self._key)
         view_rows = state.view.rows()
-        there = view_rows[column[view_rows] == state.symbols.find(value or "")]
-        return [row for row in there.tolist() if self._counts.is_eligible(row)]
+        there = view_rows[column[view_rows] == state.symbols.find(fewest_in)]
+        rows = list(filter(self._counts.is_eligible, there.tolist()))
+        going = (
+            pod
+            for pod in chain.from_iterable(map(self._inquiry.pods_on, rows))
+            if pod.metadata.deletion_timestamp is not None and pod.namespace == self._inquiry.pod.namespace
+        )
+        return rows, sum(map(self._counts.matches, going))
 
     def _node_texts(self, rows: Sequence[int]) -> Iterator[str]:
         for row in rows[:MOST_NODES]:

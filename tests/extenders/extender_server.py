@@ -88,8 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         body = answer.body[: len(answer.body) - answer.cut]
-        for at in range(0, len(body), 7) if answer.chunked else ():
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(body[at : at + 7]), body[at : at + 7]))
+        size = max(7, len(body) // 100)
+        for at in range(0, len(body), size) if answer.chunked else ():
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(body[at : at + size]), body[at : at + size]))
         self.wfile.write((b"" if answer.cut else b"0\r\n\r\n") if answer.chunked else body)
         self.close_connection |= bool(answer.cut)
 

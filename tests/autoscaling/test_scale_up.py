@@ -39,6 +39,17 @@ def test_nodes_come_and_the_scheduler_stays_as_it_was() -> None:
     assert len(answer.table()) == len(answer.to_dict()["nodes"]) == 2
 
 
+def test_a_zone_that_failed_gets_no_node_until_that_is_undone() -> None:
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "a"}}}
+    scheduler = Scheduler(load([pool(), node, pod("web", "3")]))
+    types = four_cores()
+    with scheduler.transaction():
+        scheduler.change.fail_zone("a")
+        assert not scheduler.ask.scale_up(types=types).nodes
+        assert not scheduler.fork().ask.scale_up(types=types).nodes
+    assert scheduler.ask.scale_up(types=types).nodes
+
+
 def test_kept_nodes_have_labels_taints_and_claims() -> None:
     taint = {"key": "dedicated", "value": "web", "effect": "NoSchedule"}
     made = pool()

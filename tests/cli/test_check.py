@@ -90,4 +90,4 @@ def test_that_command_has_all_that_the_state_depends_on(capsys: pytest.CaptureFi
 def test_after_a_loss_that_command_removes_the_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     named = why(*SHOP, "--scale", "deploy/shop/web=9", "--survive", "zone", capsys=capsys)
     assert named.startswith("moorage explain --all-pending -f ")
-    assert re.search(r" --remove-nodes \S*zone=[abc]$", named)
+    assert re.search(r" --fail-zone [abc]$", named)

@@ -15,7 +15,6 @@ from moorage.lazy import NamedTuple
 
 from .group_settings import GroupSettings
 from .karpenter.karpenter_options import KarpenterOptions
-from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .providers.pool_types import PoolTypes, Types
 from .scale_up_answer import NewNode
 
@@ -53,11 +52,7 @@ class AutoscalerSettings:
                 for each in self.groups.node_groups
             ]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
-        if label not in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE):
-            return self
-        options = self.options or KarpenterOptions()
-        unavailable = (*options.unavailable, *(frozenset([value]) for value in values))
-        return replace(self, options=replace(options, unavailable=unavailable))
+        return replace(self, options=(self.options or KarpenterOptions()).without(label, values))
 
 
 class Scaler(Protocol):

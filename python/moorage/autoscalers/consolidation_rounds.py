@@ -337,7 +337,8 @@ def consolidate(
         nodes = [state.node for state in first.states if state.node is not None]
         notes += (*rounds.notes, *map(as_sentence, room_kept(first)))
         notes += tuple(rounds.prices.notes(nodes))
-        refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
+        shortages = autoscaling.options.unavailable if autoscaling.options is not None else ()
+        refuse_unoffered(shortages, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results, over = rounds.results(), young_nodes(rounds.view())
         if results[-1].command is not None:

@@ -51,8 +51,9 @@ class GroupScaler:
     def __init__(
         self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, past_names: set[str] | None = None
     ) -> None:
-        settings = autoscaling.groups or GroupSettings()
-        self.scheduler, self.autoscaling, self.settings = scheduler, autoscaling, settings
+        self.scheduler = scheduler
+        self.autoscaling = autoscaling.without(ZONE, scheduler.context.failed_zones)
+        self.settings = settings = self.autoscaling.groups or GroupSettings()
         self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags, self.provided = flags_of(settings), groups_of(settings)

@@ -58,8 +58,10 @@ from .karpenter.disruption_candidates import (
 )
 from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
+from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.node_repair import UNHEALTHY, repair_of
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
+from .karpenter.provisioning import check_type
 from .launched_nodes import assume_claims
 from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, chosen_text, saved_text, versions, with_version
@@ -445,6 +447,7 @@ def explain_node(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
 ) -> RemovalVerdict | None:
     """Say what its autoscaler does with a node; None where none has it. See `Questions.explain_node`."""
+    check_type("options", autoscaling.options, KarpenterOptions)
     known = [node.name for node in scheduler.client.list(Node)[0]]
     if name not in known:
         raise InputError(no_node(name, known))

@@ -523,6 +523,7 @@ class ClusterChanges:
     @typed
     def fail_zone(self, zone: str | Sequence[str]) -> Change:
         """Remove all nodes of one or more zones (label topology.kubernetes.io/zone), with the pods on them.
+        Autoscalers make no node there from now on.
 
         Raises
         ------
@@ -538,7 +539,9 @@ class ClusterChanges:
                 if "," in each:
                     near = "; name each zone by itself, and repeat the option"
                 raise InputError(f'no Node is in the zone "{each}"{near}')
-        return self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
+        change = self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
+        self.scheduler.context.failed_zones += tuple(zones)
+        return change
 
     @typed
     def cordon(self, nodes: str | Sequence[str]) -> Change:

@@ -138,7 +138,12 @@ VERBS = (
         event="leave",
         is_joint=True,
     ),
-    ChangeVerb("fail_zone", "ZONE", "Remove all nodes of a zone and the pods on them.", is_joint=True),
+    ChangeVerb(
+        "fail_zone",
+        "ZONE",
+        "Remove all nodes of a zone and the pods on them; none comes there.",
+        is_joint=True,
+    ),
     ChangeVerb("cordon", NODES, "Make nodes unschedulable."),
     ChangeVerb("uncordon", NODES, "Make nodes schedulable."),
     ChangeVerb(

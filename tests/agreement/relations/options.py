@@ -161,7 +161,7 @@ def option_remove_pool(asking: Asking) -> None:
         asking.same(option, by_pool, by_name, verdict)
 
 
-@relation(lambda cluster: len(cluster.zones) > 1)
+@relation(lambda cluster: len(cluster.zones) > 1 and not cluster.grows)
 def option_fail_zone(asking: Asking) -> None:
     """`--fail-zone` = `--remove-nodes` of the zone."""
     zone = asking.one("zone", asking.cluster.zones)

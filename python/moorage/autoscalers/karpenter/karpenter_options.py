@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +13,7 @@ from moorage.kube import Object, TopologySpreadConstraint
 from moorage.kube.model.autoscaling import KarpenterSettings
 
 from ..providers.aws.node_class import ProviderOptions
-from ..providers.instance_type import Shortage
+from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, Shortage
 from ..providers.known_labels import NOTHING, KnownLabels
 
 VERSION = "1.15.0"
@@ -68,6 +68,11 @@ class KarpenterOptions:
     provider: KnownLabels = NOTHING
     source: str = ""
     seed: int = 0
+
+    def without(self, label: str, values: Iterable[str]) -> KarpenterOptions:
+        """The same where nothing can be launched with some values of a label."""
+        gone = [frozenset([value]) for value in values if label in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE)]
+        return replace(self, unavailable=(*self.unavailable, *gone))
 
     @property
     def text(self) -> str:

@@ -200,6 +200,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
     if not verdict.losses:
         return
     from moorage.answers.survival import NODE
+    from moorage.kube.model.node import ZONE
 
     parts = grouped(((finding.loss.domains, finding.counts), finding) for finding in verdict.losses)
     for (domains, counts), findings in parts.items():
@@ -211,8 +212,9 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         ]
         assert verdict.survival is not None
         by, pods = verdict.survival.by, number_of(number, "pod finds", "pods find")
-        lost = [name if by == NODE else f"{by}={name}" for name in domains]
-        removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
+        option = "--fail-zone" if by == ZONE else "--remove-nodes"
+        lost = [name if by in (NODE, ZONE) else f"{by}={name}" for name in domains]
+        removed = [RequestedChange(option, (name,)) for name in lost]
         is_shown = counts and any(_shows(finding.namespace) for finding in findings)
         command = command_alike(("explain", "--all-pending"), removed) if is_shown else ""
         title = f"loss of {short_label(by)} {', '.join(domains)}"

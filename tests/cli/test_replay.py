@@ -46,7 +46,7 @@ def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", NODES, PODS]) == 0
     out, err = capsys.readouterr()
     headline, *lines, basis = out.splitlines()
-    assert headline == "300 of 302 pods got a node within 12902960 s"
+    assert headline == "300 of 302 pods got a node within 12902960 s; 2 ended without a node"
     assert basis == "rests on: Kubernetes 1.36"
     values = dict(line.split() for line in lines if line)
     assert (values["events"], values["pods"], values["placed"]) == ("604", "302", "300")
@@ -83,7 +83,7 @@ def test_a_condition_and_a_cluster_of_files(capsys: pytest.CaptureFixture[str], 
     assert len(document["pods"]) == 6
     assert {one["node"] for one in document["pods"]} == {"big"}
     assert main([*command[:-1], "0.5"]) == 0
-    assert "\npods         3\n" in capsys.readouterr().out
+    assert "\npods            3\n" in capsys.readouterr().out
 
 
 def test_a_record_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

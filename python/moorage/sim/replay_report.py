@@ -25,6 +25,7 @@ from moorage.lazy import NamedTuple
 from moorage.table import Table, rows_of
 
 from .replay import History, Verification
+from .replay.history import LOST
 from .replay.recorder import End
 from .replay.usage_over_time import levels, percent
 
@@ -253,7 +254,6 @@ def history_figure(history: History, by: str = "") -> Figure:
 LONGEST = 50
 """Rows of the table of pods that waited longest."""
 SCALING = ("after", "action", "group", "nodes", "reason")
-LOST = (("pending", "still wait"), ("dropped", "were dropped"), ("evicted", "were evicted"))
 
 
 def history_page(
@@ -299,7 +299,7 @@ def _headline(summary: Mapping[str, float], use: NodeUse) -> str:
     text = f"{amount(placed)} of {amount(pods)} pods got a node within {duration(summary['seconds'])}"
     if "pending_p99" in summary:
         text += f"; 99 % of these waited at most {duration(summary['pending_p99'])}"
-    lost = [f"{amount(int(summary[name]))} {outcome}" for name, outcome in LOST if summary[name]]
+    lost = [f"{amount(int(summary[name]))} {outcome}" for name, outcome in LOST.items() if summary[name]]
     return text + "." + (f" {', '.join(lost)}." if lost else "") + use_sentence(use, "was, on average,")
 
 
@@ -309,7 +309,7 @@ def _facts(summary: Mapping[str, float], use: NodeUse) -> KeyFigures:
     facts = []
     for name, value in summary.items():
         text = duration(value) if name in spans else amount(value)
-        is_bad = name in ("pending", "dropped", "evicted") and value > 0
+        is_bad = name in LOST and value > 0
         if text:
             facts.append(KeyFigure(spans.get(name, name), text, "warn" if is_bad else ""))
     return KeyFigures([*facts, *use_facts(use)])

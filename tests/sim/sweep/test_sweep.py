@@ -82,7 +82,7 @@ def test_a_sweep_runs_each_combination(serial: SweepResult) -> None:
     ))  # fmt: skip
     spread = serial.spreads()["FGD", "openb", "none"]["gpu_allocation_at_100"]
     assert (spread.runs, spread.mean) == (2, pytest.approx(np.mean(runs["gpu_allocation_at_100"][:2])))
-    assert serial.headline() == "4 replays of 2 combinations, 23 measures"
+    assert serial.headline() == "4 replays of 2 combinations, 24 measures"
     first, *series = serial.of_measures(["placed", "gpu_allocation"]).measures
     numbers = [int(name.removeprefix("gpu_allocation_at_")) for name in series]
     assert (first, numbers) == ("placed", sorted(numbers))

@@ -47,10 +47,10 @@ def file(tmp_path: Path) -> str:
 def test_a_table_of_means(file: str, kept: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", file, *kept]) == 0
     headline, note, _, heading, *rows = capsys.readouterr().out.splitlines()
-    assert headline == "4 replays of 2 combinations, 11 measures; none differs between the configurations"
+    assert headline == "4 replays of 2 combinations, 12 measures; none differs between the configurations"
     assert note == "means of 2 replays, ± half the width of their 95 % confidence interval"
     assert heading.split() == ["MEASURE", "default", "adaptive"]
-    assert "placed       208 ± 6  208 ± 6" in rows
+    assert "placed          208 ± 6  208 ± 6" in rows
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,13 @@ from .recorder import End, Recorder
 from .replayer import Replayer, VirtualClock
 from .usage_over_time import Levels, levels, over_time
 
+LOST = {
+    "pending": "still wait",
+    "ended_unplaced": "ended without a node",
+    "dropped": "were dropped",
+    "evicted": "were evicted",
+}
+"""What becomes of pods besides a node that they keep, by the number of the summary."""
 ROWS = 1 << 17
 """Rows of a table that are in memory at a time."""
 Part = Callable[[int, int], Table]
@@ -203,8 +210,7 @@ class History(Tabular):
     def headline(self) -> str:
         """Return how many pods got a node, and what became of the others, in one line."""
         numbers = self.summary()
-        texts = {"pending": "still wait", "dropped": "were dropped", "evicted": "were evicted"}
-        lost = [f"{numbers[name]:g} {text}" for name, text in texts.items() if numbers[name]]
+        lost = [f"{numbers[name]:g} {text}" for name, text in LOST.items() if numbers[name]]
         placed = f"{numbers['placed']:g} of {number_of(int(numbers['pods']), 'pod', 'pods')} got a node"
         return "; ".join([f"{placed} within {numbers['seconds']:.12g} s", *lost])
 
@@ -215,11 +221,12 @@ class History(Tabular):
         -------
         dict of str to float
             seconds: length of the replay. events, pods, decisions: how many. placed: pods that got a node.
-            pending: pods without a node at the end. evicted, dropped: pods by the cause of their end.
+            pending: pods without a node at the end. ended_unplaced, dropped: pods that ended, or were
+            dropped, before they had one: the four make up all pods. evicted: of the placed pods.
             pending_p50, pending_p99, pending_max: seconds between creation and binding of placed pods.
         """
         pods = self.pod_columns
-        bound = np.isfinite(pods["bound"])
+        bound, is_dropped = np.isfinite(pods["bound"]), pods["cause"] == End.DROPPED
         spans = (pods["bound"] - pods["created"])[bound]
         out: dict[str, float] = {
             "seconds": self.end,
@@ -228,8 +235,9 @@ class History(Tabular):
             "decisions": len(self.columns["time"]),
             "placed": int(bound.sum()),
             "pending": len(self._recorder.pending),
+            "ended_unplaced": int((~bound & np.isfinite(pods["ended"]) & ~is_dropped).sum()),
+            "dropped": int(is_dropped.sum()),
             "evicted": int((pods["cause"] == End.EVICTED).sum()),
-            "dropped": int((pods["cause"] == End.DROPPED).sum()),
         }
         if len(spans):
             for name, percent in (("p50", 50), ("p99", 99), ("max", 100)):

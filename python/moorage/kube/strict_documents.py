@@ -88,7 +88,8 @@ def _fields_at(kind: inspect.Type, where: str) -> list[str]:
         elif isinstance(kind, inspect.CollectionType):
             kind = kind.item_type
         if isinstance(kind, inspect.UnionType):
-            kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+            some = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+            kind = next((each for each in some if isinstance(each, inspect.StructType)), some[0])
     return [field.encode_name for field in kind.fields] if isinstance(kind, inspect.StructType) else []
 
 

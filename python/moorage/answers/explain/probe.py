@@ -58,6 +58,7 @@ from .pod_claims import ClaimExplanation, PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)
 PluginT = TypeVar("PluginT", bound=Plugin)
+_SHORT = {"PersistentVolume": "pv", "PersistentVolumeClaim": "pvc"}
 MOST_IN_CORE, MOST_WAITING = 1000, 20
 """Maximum numbers of pods that wait alike for which changes are tried."""
 MOST_VICTIMS = 3
@@ -236,6 +237,16 @@ class Probe:
         """Return the lister of a kind."""
         lister: Lister[ObjectT] = self.engine.handle.informers.lister(kind)
         return lister
+
+    def absent(self, kind: type[Object], key: str = "") -> str:
+        """Say that the input lacks an object, or has none of its kind, and how to add it."""
+        name, resource = kind.__name__, _SHORT.get(kind.__name__, kind.__name__.lower())
+        namespace, _, own = key.rpartition("/")
+        if not self.lister(kind).list():
+            every = " -A" if namespace else ""
+            return f"the input has no {name}; add `kubectl get {resource}{every} -o yaml`"
+        what = f"{resource} -n {namespace} {own}" if namespace else f"{resource} {own}"
+        return f"the input has no {name} {key}; if the cluster has it, add `kubectl get {what} -o yaml`"
 
     def tried(self, change: HelpfulChange) -> Iterator[HelpfulChange]:
         """Yield a change if it places the pod, as the API server would store it."""

@@ -800,7 +800,7 @@ def _workload_of(obj: RefusedObject | LeftOut) -> Workload:
 
 
 def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[PodsAlike]:
-    """Group outcomes by workload, status and reason; texts of the API server have the name of the pod.
+    """Group outcomes by workload, status and reason, of which some have the name of the pod.
 
     Parameters
     ----------
@@ -815,9 +815,8 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
     groups: dict[tuple[Workload, str, str], list[PodOutcome]] = {}
     for outcome in outcomes:
         reason = outcome.short_reason if short else outcome.reason
-        if outcome.status == REFUSED:
-            reason = reason.replace(outcome.pod.name, "")
-        groups.setdefault((outcome.workload, outcome.status, reason), []).append(outcome)
+        alike = reason.replace(outcome.pod.name, "")
+        groups.setdefault((outcome.workload, outcome.status, alike), []).append(outcome)
     return [
         PodsAlike(*key[:2], members[0].short_reason if short else members[0].reason, members)
         for key, members in groups.items()

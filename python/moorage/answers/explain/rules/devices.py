@@ -18,15 +18,17 @@ from moorage.engine.framework.evidence import Fact, FindEvidence, RejectedPod, R
 from moorage.engine.framework.status import Status
 from moorage.engine.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 from moorage.errors import first_of, number_of
-from moorage.kube import Node
+from moorage.kube import Node, Object
 from moorage.kube.model.resource_claims import (
     EXACT_COUNT,
     CELDeviceSelector,
+    DeviceClass,
     DeviceRequest,
     DeviceSelector,
     DeviceToleration,
     ResourceClaim,
     ResourceClaimStatus,
+    ResourceClaimTemplate,
 )
 from moorage.store import ObjectClient
 
@@ -254,12 +256,33 @@ def evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
     devices, claims = probe.devices, probe.claims
     assert devices is not None  # else the plugin is skipped
 
+    absent = [*_absent(probe, devices)]
+
     def find(rows: Rows, status: Status) -> Iterator[Fact]:
+        yield from absent
         for node in probe.nodes(rows):
             for kind, name, problem in sorted(set(_of_node(devices, claims, node, status))):
                 yield Fact(kind, name, problem, values={"problem": problem})
 
     return find
+
+
+def _absent(probe: Probe, devices: PodClaims) -> Iterator[Fact]:
+    """Yield what the pod needs for its devices, and the input lacks."""
+    namespace, there = probe.pod.namespace, dict(devices.named())
+    needed: list[tuple[type[Object], str]] = [
+        (ResourceClaim, f"{namespace}/{use.resource_claim_name}")
+        if use.resource_claim_name
+        else (ResourceClaimTemplate, f"{namespace}/{use.resource_claim_template_name}")
+        for use in probe.pod.spec.resource_claims
+        if use.name not in there
+    ]
+    surveys_of = (survey for claim in probe.claims for survey in claim.requests)
+    needed += [(DeviceClass, survey.request.class_name) for survey in surveys_of]
+    for kind, key in dict.fromkeys(needed):
+        if all(each.key != key for each in probe.lister(kind).list()):
+            problem = probe.absent(kind, key)
+            yield Fact(kind.__name__, key, problem, values={"problem": problem})
 
 
 def _of_node(

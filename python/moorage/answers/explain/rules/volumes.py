@@ -147,12 +147,10 @@ class _BindingOfClaims(Struct):
         try:
             mode = self.probe.lister(StorageClass).get(name).volume_binding_mode if name else None
         except NotFoundError:
-            return _claim_fact(
-                claim.key, f"{text}: {_hint(self.probe.lister(StorageClass), 'StorageClass', name)}", name
-            )
+            return _claim_fact(claim.key, f"{text}: {self.probe.absent(StorageClass, name)}", name)
         if not name:
             classes = self.probe.lister(StorageClass)
-            hint = "" if classes.list() else f": {_hint(classes, 'StorageClass', '')}"
+            hint = "" if classes.list() else f": {self.probe.absent(StorageClass)}"
             return _claim_fact(claim.key, text + hint)
         return _claim_fact(claim.key, f"{text}, mode {mode}: a volume is bound before the pod", name)
 
@@ -162,7 +160,7 @@ class _BindingOfClaims(Struct):
         try:
             volume: PersistentVolume = self.probe.lister(PersistentVolume).get(name)
         except NotFoundError:
-            return f"bound to missing volume {name}: {_hint(self.probe.lister(PersistentVolume), PV, name)}"
+            return f"bound to missing volume {name}: {self.probe.absent(PersistentVolume, name)}"
         reference = volume.spec.claim_ref
         uid, wanted = claim.metadata.uid, None if reference is None else reference.uid
         if wanted != uid:
@@ -312,20 +310,6 @@ def _renamed(required: NodeSelector | None, node: Node) -> str:
     return f"; node {node.name} has {HOSTNAME}={own}" if node.name in wanted and own not in wanted else ""
 
 
-PV, PVC = "PersistentVolume", "PersistentVolumeClaim"
-HINTS = {"StorageClass": "storageclass", PV: "pv", PVC: "pvc -A"}
-"""What to ask kubectl for."""
-
-
-def _hint(lister: Any, kind: str, key: str) -> str:
-    """Say that the input lacks an object, or has none of its kind, and how to add it."""
-    if not lister.list():
-        return f"the input has no {kind}; add `kubectl get {HINTS[kind]} -o yaml`"
-    namespace, _, name = key.rpartition("/")
-    what = f"pvc -n {namespace} {name}" if namespace else f"{HINTS[kind]} {name}"
-    return f"the input has no {kind} {key}; if the cluster has it, add `kubectl get {what} -o yaml`"
-
-
 def _missing_claims(probe: Probe) -> Iterator[Fact]:
     """Yield the claims of the pod that do not exist."""
     claims = probe.lister(PersistentVolumeClaim)
@@ -334,7 +318,7 @@ def _missing_claims(probe: Probe) -> Iterator[Fact]:
         key = probe.pod.claim_key(volume)
         if key is not None and key not in existing:
             is_made = volume.ephemeral is not None
-            hint = "its controller has not made it" if is_made else _hint(claims, PVC, key)
+            hint = "its controller has not made it" if is_made else probe.absent(PersistentVolumeClaim, key)
             name = key.rpartition("/")[2]
             others = tuple(sorted(claim.namespace for claim in claims.list() if claim.name == name))
             if others:

@@ -227,7 +227,7 @@ def reported(one: Scheduler, pods: Sequence[Pod], write: Callable[[], object]) -
 
 
 @pytest.mark.parametrize("how", ["on a node", "waiting", "finished", "by others"])
-def test_only_pods_on_nodes_that_go_are_removed_in_one_step(one: Scheduler, how: str) -> None:
+def test_only_pods_on_nodes_that_are_evicted_are_removed_in_one_step(one: Scheduler, how: str) -> None:
     write(one, node("n"))
     held = write(one, pod("p", on="" if how == "waiting" else "n"))
     if how == "finished":
@@ -239,23 +239,7 @@ def test_only_pods_on_nodes_that_go_are_removed_in_one_step(one: Scheduler, how:
         else:
             one.client.evict([held], Condition(type="DisruptionTarget"))
 
-    assert one.pods.on_run(reported(one, [held], evict)) == {"on a node": 2, "by others": 1}.get(how, 0)
-
-
-def test_deleted_pods_on_nodes_leave_the_cache_in_one_step(one: Scheduler) -> None:
-    write(one, node("n"))
-    held = [write(one, pod(name, on="" if name == "r" else "n")) for name in "pqr"]
-    one.sync()
-
-    def delete() -> None:
-        for each in held:
-            one.client.delete(Pod, each.name, "default")
-
-    notices = reported(one, held, delete)
-    seen()
-    assert one.pods.on_run(notices) == 2
-    assert seen() == [("AssignedPodDelete", name, "", False) for name in "pq"]
-    assert not any(map(one.cache.state.has_pod, held))
+    assert one.pods.on_run(reported(one, [held], evict)) == (2 if how == "on a node" else 0)
 
 
 def bound_by_others(one: Scheduler, *names: str) -> list[Notice[Pod]]:

@@ -789,13 +789,10 @@ class PodWatcher:
         reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
         number, selected = of_dependents(notices)
         if has_budgets:
-            controllers.budgets.note(*(last_state(notice.identity) for notice in notices))
+            controllers.budgets.note(*(notice.identity for notice in notices if not notice.is_deletion))
         for notice in notices if reads_all else selected:
             if notice.is_deletion:
-                pod = last_state(notice.old)
-                self._deleted(pod)
-                if waiting:
-                    controllers.note_waiting_owner(pod)
+                self._deleted(notice.old)
             else:
                 if waiting:
                     new = cast(Pod, notice.new)
@@ -836,14 +833,17 @@ class PodWatcher:
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Receive a deleted pod; `on_run` does."""
-        self.on_run([Notice(obj, None)])
+        self._deleted(obj)
 
-    def _deleted(self, pod: Pod) -> None:
+    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
+        pod = last_state(obj)
         self._controllers.availability.forget(pod)
         self._controllers.note_owner(pod)
         self._controllers.note_lost_pod(pod)
         self._controllers.daemon_sets.note_pod(pod)
+        self._controllers.budgets.note(pod)
+        self._controllers.note_waiting_owner(pod)
         self._controllers.claims.note_lost_pod(pod)
         if pod.spec.volumes:
             self._controllers.attachments.note(pod)

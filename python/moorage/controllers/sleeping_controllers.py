@@ -193,8 +193,6 @@ class _OfNodes(_Waking):
     """Wakes controllers by nodes that change, or come after all that were read."""
 
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
-        if next(iter(notices)).is_deletion:
-            return 0
         sleeping, notices = self._sleeping, list(notices)
         known, changes = sleeping.handlers, [notice for notice in notices if not notice.is_addition]
         if known is None and not (sleeping.has_started or changes):

@@ -73,7 +73,7 @@ class ResourceEventHandler(Protocol[T_contra]):
 
 
 class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
-    """A handler that can receive several notices in one call."""
+    """A handler that can receive several notices in one call. The first of them is no deletion."""
 
     def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
         """Receive the first notices, with the effect of the other methods.
@@ -81,8 +81,7 @@ class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
         Returns
         -------
         int
-            How many notices were received; 0 leaves the first to the other methods. If the method raises,
-            none counts as received.
+            How many notices were received, which may be 0. If the method raises, none counts as received.
         """
 
 
@@ -115,7 +114,7 @@ class Registration(Generic[T]):
         """
         pending, handler, on_run = self.pending, self.handler, self._on_run
         while pending:
-            if on_run is not None:
+            if on_run is not None and not pending[0].is_deletion:
                 received = on_run(pending)
                 for _ in range(received):
                     pending.popleft()

@@ -15,7 +15,6 @@ from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage import engine
-from moorage._core.base.fields import group_of
 from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.watch_events import Cause, Notice
 from moorage._core.decide.bulk_operations import not_assumed
@@ -114,7 +113,7 @@ class EventHandler:
         adds = next(iter(notices)).is_addition
         event = self._add if adds else self._update
         number = _count_leading(notices, adds)
-        if number and event is not None:
+        if event is not None:
             self.queue.move_all(event, islice(notices, number))
         return number
 
@@ -233,8 +232,7 @@ class GroupHandler(StateHandler[AnyGroup]):
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
         """Pass the first of the leading groups that are new or changed (see `RunHandler`)."""
         present = list(takewhile(lambda notice: not notice.is_deletion, notices))
-        for notice in present[:1]:
-            self.on_add(notice.identity, False)
+        self.on_add(present[0].identity, False)
         return len(present)
 
 
@@ -335,14 +333,6 @@ class NodeHandler:
             logger.error("%s", error)
 
 
-def _has_run_alone(notice: Notice[Pod]) -> bool:
-    """Whether a pod without a group was deleted that had a node and had not ended."""
-    pod = notice.old
-    if not (notice.is_deletion and isinstance(pod, Pod)):  # or else a tombstone
-        return False
-    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED and group_of(pod) is None
-
-
 class PodHandler(SavedFields):
     """Passes pods with a node to the cache, and pods without one to the queue. Finished pods are in neither.
 
@@ -435,8 +425,8 @@ class PodHandler(SavedFields):
     # ---- events --------------------------------------------------------------------------------------------
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Process the leading notices of one kind in one step (see `RunHandler`): new pods, deleted ones, or
-        pods to which a store has done one thing, as the cause of the events says.
+        """Process the leading notices of one kind in one step (see `RunHandler`): new pods, or pods to which
+        a store has done one thing, as the cause of the events says.
 
         Returns
         -------
@@ -446,8 +436,6 @@ class PodHandler(SavedFields):
         first = next(iter(notices))
         if first.is_addition:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
-        if first.is_deletion:
-            return self._on_deleted_pods(notices)
         of_cause = self._of_cause.get(first.cause)
         return 0 if of_cause is None else of_cause(notices)
 
@@ -524,17 +512,6 @@ class PodHandler(SavedFields):
                 cached = assumed.get(pod.metadata.uid)
                 queue.move_all(ASSIGNED_POD_DELETE, [Notice(cached, None) if cached else deletion])
         return 2 * len(events)
-
-    def _on_deleted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Remove the leading deleted pods that ran on nodes; return their number."""
-        pods = [notice.old for notice in takewhile(_has_run_alone, notices)]
-        self._leave(*pods)
-        with self.cache.lock:
-            others = self.cache.remove_added(pods)  # those that are assumed, or not in the cache
-            assumed = {pod.metadata.uid: self._discard(pod) or pod for pod in others}
-        gone = (Notice[Pod](assumed.get(pod.metadata.uid, pod), None) for pod in pods)
-        self.queue.move_all(ASSIGNED_POD_DELETE, gone)
-        return len(pods)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.

@@ -362,7 +362,6 @@ class _DomainLosses:
     label: str
     waiting: Counter[str] = field(init=False)
     detaches: bool = field(init=False, default=False)
-    _autoscaling: AutoscalerSettings | None = field(init=False, default=None)
     _is_asked: Callable[[Pod], bool] = field(init=False)
     _homeless: HomelessPods = field(init=False)
     _workloads: Workloads = field(init=False)
@@ -400,10 +399,9 @@ class _DomainLosses:
         moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
         if not moving:
             return None
-        autoscaling, label = self.question.autoscaling, self.label
-        self._autoscaling = autoscaling if autoscaling is None else autoscaling.without(label, names)
         with self.scheduler.transaction():
             self.scheduler.change.remove_nodes(nodes)
+            self.scheduler.context.lost_domains += tuple((self.label, name) for name in names)
             with noting_victims(self.scheduler) as victims:
                 result = self._run()
             homeless = self._homeless.after([*moving, *victims], result)
@@ -446,8 +444,8 @@ class _DomainLosses:
             results.append(self.scheduler.run())
             return results[-1]
 
-        if self._autoscaling is not None:
-            grow(self.scheduler, self._autoscaling, results[0], again)
+        if self.question.autoscaling is not None:
+            grow(self.scheduler, self.question.autoscaling, results[0], again)
         return results[-1]
 
     def _lost(self, homeless: HomelessPod) -> LostPod:

@@ -42,17 +42,18 @@ class AutoscalerSettings:
     groups: GroupSettings | None = None
     last: LastPass = field(default_factory=LastPass, compare=False, repr=False)
 
-    def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
-        """The same where nothing can be launched with some values of a label: a zone that is lost."""
+    def without(self, lost: Collection[tuple[str, str]]) -> AutoscalerSettings:
+        """The same where nothing can be launched with some labels, as those of a zone that is lost."""
         if self.groups is not None:
             kept = [
                 structs.replace(each, template=None)
-                if each.template is not None and each.template.metadata.labels.get(label) in values
+                if each.template is not None
+                and any(pair in lost for pair in each.template.metadata.labels.items())
                 else each
                 for each in self.groups.node_groups
             ]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
-        return replace(self, options=(self.options or KarpenterOptions()).without(label, values))
+        return replace(self, options=(self.options or KarpenterOptions()).without(lost))
 
 
 class Scaler(Protocol):

@@ -52,7 +52,7 @@ class GroupScaler:
         self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, past_names: set[str] | None = None
     ) -> None:
         self.scheduler = scheduler
-        self.autoscaling = autoscaling.without(ZONE, scheduler.context.failed_zones)
+        self.autoscaling = autoscaling.without(scheduler.context.lost_domains)
         self.settings = settings = self.autoscaling.groups or GroupSettings()
         self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}

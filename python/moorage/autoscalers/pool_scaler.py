@@ -25,7 +25,7 @@ from .karpenter.pod_validation import in_short
 from .karpenter.provisioning import check_type, stored_pools
 from .launched_nodes import claim_and_node
 from .node_maker import NodeMaker
-from .providers.instance_type import INSTANCE_TYPE, POOL, ZONE, InstanceType
+from .providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
 from .providers.launchers import launched
 from .providers.pool_types import KINDS as SOURCES
 from .providers.pool_types import stored_types
@@ -128,7 +128,7 @@ class PoolScaler:
             last.sources, last.types = sources, stored_types(autoscaling.types, client)
         types = last.types
         flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
-        flags = flags.without(ZONE, self.scheduler.context.failed_zones)
+        flags = flags.without(self.scheduler.context.lost_domains)
         options = replace(flags, seed=autoscaling.seed, provider=flags.provider | types.provider)
         now = now_of(chain.from_iterable(stored.values())) if self.now is None else self.now
         situation = PassInput(

@@ -540,7 +540,7 @@ class ClusterChanges:
                     near = "; name each zone by itself, and repeat the option"
                 raise InputError(f'no Node is in the zone "{each}"{near}')
         change = self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
-        self.scheduler.context.failed_zones += tuple(zones)
+        self.scheduler.context.lost_domains += tuple((ZONE, each) for each in zones)
         return change
 
     @typed

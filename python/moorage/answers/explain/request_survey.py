@@ -270,14 +270,13 @@ class DeviceSurvey:
 
     def _taken_counters(self, pool: DevicePool) -> Mapping[tuple[str, str], Quantity]:
         if id(pool) not in self._taken:
-            self._taken[id(pool)] = (
-                pool,
-                total(
-                    device.counters
-                    for device in (*pool.devices, *pool.elsewhere)
-                    if device.id in self._allocated.devices or device.id in self._allocated.consumed
-                ),
-            )
+            own = (*pool.devices, *pool.elsewhere)
+            used = [
+                device.counters
+                for device in own
+                if device.id in self._allocated.devices or device.id in self._allocated.consumed
+            ]
+            self._taken[id(pool)] = pool, total(used)
         return self._taken[id(pool)][1]
 
     # ---- holders -------------------------------------------------------------------------------------------

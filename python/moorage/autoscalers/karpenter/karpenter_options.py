@@ -69,9 +69,9 @@ class KarpenterOptions:
     source: str = ""
     seed: int = 0
 
-    def without(self, label: str, values: Iterable[str]) -> KarpenterOptions:
-        """The same where nothing can be launched with some values of a label."""
-        gone = [frozenset([value]) for value in values if label in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE)]
+    def without(self, lost: Iterable[tuple[str, str]]) -> KarpenterOptions:
+        """The same where nothing can be launched with some labels."""
+        gone = [frozenset([value]) for label, value in lost if label in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE)]
         return replace(self, unavailable=(*self.unavailable, *gone))
 
     @property

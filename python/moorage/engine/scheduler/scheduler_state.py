@@ -93,8 +93,8 @@ class SchedulerState(ShortRepr):
         The simulated controllers of workloads, if there are any.
     drains : tuple of Drain
         Those that go on in each run, in the order in which they began.
-    failed_zones : tuple of str
-        Where no node can come.
+    lost_domains : tuple of (str, str)
+        Labels and their values with which no node can come.
     metrics : SchedulerMetrics or None
         None unless runs are measured.
     handle : FrameworkHandle
@@ -127,7 +127,7 @@ class SchedulerState(ShortRepr):
         self.informers = InformerFactory(client, lock=cache.lock)
         self.controllers: WorkloadControllers | None = None
         self.drains: tuple[Drain, ...] = ()
-        self.failed_zones: tuple[str, ...] = ()
+        self.lost_domains: tuple[tuple[str, str], ...] = ()
         self.metrics: SchedulerMetrics | None = None
 
     @contextmanager
@@ -603,7 +603,7 @@ class SchedulerState(ShortRepr):
         """
         mark = self._store_to(FOREIGN, RUNNING).save()
         parts = [(part, part.save()) for part in self._parts()]
-        return mark, self.drains, self.failed_zones, self.time.now, parts
+        return mark, self.drains, self.lost_domains, self.time.now, parts
 
     def refuse_failing_plugins(self, served: Iterable[str]) -> None:
         """Check that plugins have not failed on every pod.
@@ -661,7 +661,7 @@ class SchedulerState(ShortRepr):
         if self.controllers is not None and other.controllers is not None:
             self.controllers.copy_from(other.controllers)
         self._shared.copy_from(other._shared)
-        self.drains, self.failed_zones = other.drains, other.failed_zones
+        self.drains, self.lost_domains = other.drains, other.lost_domains
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
             if isinstance(mine, SavedFields):  # its parts are its own
                 mine.copy_from(cast(Any, its))
@@ -670,7 +670,7 @@ class SchedulerState(ShortRepr):
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""
-        mark, self.drains, self.failed_zones, self.time.now, parts = cast(Any, saved)
+        mark, self.drains, self.lost_domains, self.time.now, parts = cast(Any, saved)
         self.bindings.stop()  # first, to end the writes of threads
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):  # else it has been undone, before a signal ended this method

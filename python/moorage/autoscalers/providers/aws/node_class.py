@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import msgspec
 from msgspec import field
@@ -168,7 +169,7 @@ _ALIASES = {
 }
 
 
-class NodeClass(NamedTuple):
+class NodeClass(msgspec.Struct, frozen=True, dict=True):
     """An EC2NodeClass as the provider reads it."""
 
     name: str
@@ -191,7 +192,7 @@ class NodeClass(NamedTuple):
             decode(dict(stored.status), NodeClassStatus),
         )
 
-    @property
+    @cached_property
     def family_name(self) -> str:
         """The family of its images: as it says, else that of the first alias."""
         alias = next(
@@ -204,11 +205,11 @@ class NodeClass(NamedTuple):
         )
         return self.spec.ami_family or _ALIASES.get(alias.partition("@")[0].lower(), CUSTOM)
 
-    @property
+    @cached_property
     def family(self) -> Family:
         return _FAMILIES.get(self.family_name, _LINUX)
 
-    @property
+    @cached_property
     def zone_ids(self) -> Mapping[str, str]:
         """The ID of each zone with a subnet, "" for one that is not known.
 
@@ -238,11 +239,11 @@ class NodeClass(NamedTuple):
         ]
         if self.status.capacity_reservations or not selected:
             return self
-        return self._replace(status=replace(self.status, capacity_reservations=tuple(selected)))
+        return replace(self, status=replace(self.status, capacity_reservations=tuple(selected)))
 
     def within(self, zones: Mapping[str, str]) -> NodeClass:
         """Return the class with subnets in zones, given with their IDs."""
-        return self._replace(assumed=dict(zones))
+        return replace(self, assumed=dict(zones))
 
 
 class ProviderOptions(NamedTuple):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import chain
 
 import msgspec
+from msgspec import structs
 
 from moorage.errors import InputError, examples, located, number_of
 from moorage.grouped import grouped
@@ -97,7 +98,7 @@ def aws_types(
         if group != DOMAIN:
             disk = node_class.spec.ephemeral_storage.size
             with located(obj=f"NodeClass {name}", path="spec.ephemeralStorage.size"):
-                node_class = node_class._replace(spec=auto_mode_spec(disk))
+                node_class = structs.replace(node_class, spec=auto_mode_spec(disk))
             estimates.setdefault(disk, []).append(name)
         elif key not in given:
             notes.append(

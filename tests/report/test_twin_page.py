@@ -154,7 +154,9 @@ def test_which_pods_wait_and_why_and_what_would_help_one(
     )
     twin.press("gpu-rs-03-hc4qv", "#findings")
     assert "0 of 3 nodes" in twin.answer()
-    assert twin.repeated(capsys) == "pai-gpu/gpu-rs-03-hc4qv: fits 0 of 3 nodes"
+    assert twin.repeated(capsys) == (
+        "pai-gpu/gpu-rs-03-hc4qv: fits 0 of 3 nodes, once 15 other pending pods have nodes"
+    )
     assert "What would help" in twin.one("#answer").text
 
 

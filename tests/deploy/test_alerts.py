@@ -127,7 +127,7 @@ def test_a_kind_that_cannot_be_read(
     assert unreadable(live) == {"CSINode"}
     store.create_many([asking("a"), asking("big", "99")])
     until(live, lambda: live.run.bound == 1 and not live.run.writer)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     clock.now += 61.0
     live.metrics.has_stepped()
     assert prometheus.firing() == {"MoorageKindUnreadable"}
@@ -161,7 +161,7 @@ def test_writes_that_hang(
     assert not hang.was_awaited
     hang.gate.set()
     until(live, lambda: not live.run.writer)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     assert "MoorageWritesHang" in prometheus.firing()  # it has ended, after a long time
     assert failing(live) == set()
 

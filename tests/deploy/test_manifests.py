@@ -129,7 +129,7 @@ def test_the_scheduler_has_the_rights_that_it_needs_and_no_more(
     until(live, lambda: "low" not in {one.name for one in store.list("Pod")[0]})
     clock.now += 60.0
     until(live, lambda: live.run.bound == 1)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     used = asked(server)
     assert ("", "pods/binding", "create") in used
     role = rights(find(DEPLOY / "base/rbac.yaml", "ClusterRole"))

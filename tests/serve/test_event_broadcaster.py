@@ -40,9 +40,9 @@ def test_what_is_too_much_is_dropped() -> None:
     for _ in range(writer.MAX_QUEUED + 2):
         recorder.event(pod("a"), "Normal", "Scheduled", "Binding", "note")
     server.answers.set()
-    recorder.flush()
+    recorder.writer.flush()
     recorder.event(pod("f"), "Normal", "Scheduled", "Binding", "note")
-    recorder.flush()
+    recorder.writer.flush()
     recorder.close()
     assert (len(server.requests), recorder.dropped) == (writer.MAX_QUEUED + 1, 2)
 
@@ -52,7 +52,7 @@ def test_equal_events_of_several_objects_are_written() -> None:
     server.answers.set()
     recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
     recorder.event_of_each([pod("a"), pod("b")], "Normal", "Preempted", "Preempting", "note")
-    recorder.flush()
+    recorder.writer.flush()
     recorder.close()
     assert (len(server.requests), recorder.events, recorder.dropped) == (2, [], 0)
 
@@ -97,7 +97,7 @@ def test_only_an_answer_drops_an_event(
     server = FailingServer(*errors)
     recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
     recorder.event(pod("a"), "Normal", "Scheduled", "Binding", "note")
-    recorder.flush()
+    recorder.writer.flush()
     assert len(server.requests) == tries
     assert len(set(server.requests)) == 1
     assert caplog.text.count("write has failed: what=event") == failures
@@ -125,7 +125,7 @@ def test_names_of_events_fit(length: int) -> None:
     server.answers.set()
     for _ in range(2):
         recorder.event(pod("a" * length), "Normal", "Scheduled", f"Binding{len(server.requests)}", "note")
-        recorder.flush()
+        recorder.writer.flush()
     names = {re.search(rb'"metadata":{"name":"([^"]*)"', request[3])[1] for request in server.requests}  # type: ignore[index]
     assert len(names) == 2
     assert all(len(name) <= 253 for name in names)

@@ -152,7 +152,7 @@ def test_a_series_whose_event_is_gone_begins_anew(client: ApiClient, server: Wir
         if at == 2:
             server.raw.clear()
         recorder.event(make_pod("a", uid="u"), "Warning", "FailedScheduling", "Scheduling", "no")
-        recorder.flush()
+        recorder.writer.flush()
         clock.now += 1.0
     recorder.close()
     (written,) = events(server)
@@ -168,12 +168,12 @@ def test_equal_events_become_a_series(
     recorder = EventBroadcaster(client.connection, "s", clock)
     for _ in range(3):
         recorder.event(make_pod("a", uid="u"), "Warning", "FailedScheduling", "Scheduling", "no")
-        recorder.flush()
+        recorder.writer.flush()
     recorder.event(make_pod("a", uid="u"), "Warning", "FailedScheduling", "Scheduling", "x" * 2000)
-    recorder.flush()
+    recorder.writer.flush()
     server.faults.append(cuts)
     recorder.event(make_pod("b", uid="v"), "Normal", "Scheduled", "Binding", "tried again")
-    recorder.flush()
+    recorder.writer.flush()
     recorder.close()
     written, retried = events(server)
     assert written["series"]["count"] == 4

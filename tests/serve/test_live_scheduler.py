@@ -113,7 +113,7 @@ def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, se
         )
         == 3
     )
-    live.recorder.flush()
+    live.recorder.writer.flush()
     written = {one["regarding"]["name"]: one for one in events(server)}
     assert written.keys() == {"a", "b", "c"}
     one = written["c"]
@@ -144,7 +144,7 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
     clock.now += 60.0  # over the backoff
     until(live, lambda: nodes_of(store)["big"] == "large")
     until(live, lambda: live.run.bound == 1)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     assert [one["reason"] for one in events(server)] == ["FailedScheduling", "Scheduled"]
 
 
@@ -296,7 +296,7 @@ def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(
     (condition,) = store.get(Pod, "a", "default").status.conditions
     text = 'running Bind plugin "DefaultBinder": not this one'
     assert (condition.status, condition.reason, condition.message) == ("False", "SchedulerError", text)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     assert [(one["reason"], one["note"]) for one in events(server)] == [("FailedScheduling", text)]
 
 
@@ -310,7 +310,7 @@ def test_preemption_deletes_and_nominates(
     clock.now += 60.0
     until(live, lambda: bool(nodes_of(store).get("high")))
     until(live, lambda: live.run.bound == 1)
-    live.recorder.flush()
+    live.recorder.writer.flush()
     assert {one["reason"] for one in events(server)} == {"FailedScheduling", "Preempted", "Scheduled"}
     lines = live.run.metrics.text().decode().splitlines()
     assert "scheduler_preemption_victims_count 1.0" in lines
@@ -494,7 +494,7 @@ def test_pods_of_a_failed_group_get_conditions(
     try:
         until(live, lambda: all(one.status.conditions for one in store.list(Pod)[0]))
         until(live, lambda: bool(store.get(PodGroup, "g", "default").status.conditions))
-        live.recorder.flush()
+        live.recorder.writer.flush()
         conditions = {one.name: one.status.conditions[0] for one in store.list(Pod)[0]}
         assert {one.reason for one in conditions.values()} == {"Unschedulable"}
         assert conditions["a"].message.startswith("pod group is unschedulable")
@@ -535,7 +535,7 @@ def test_nothing_is_written_without_the_lease(
         election.step()
         clock.now += 10.0
         until(live, lambda: live.run.failed == 1)
-        live.recorder.flush()
+        live.recorder.writer.flush()
         assert nodes_of(store) == {"a": ""}
         writes = [path for method, path, _ in server.requests if method != "GET"]
         assert [path.rpartition("/")[2] for path in writes] == ["leases"]

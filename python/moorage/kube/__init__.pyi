@@ -345,4 +345,3 @@ from .read.python_values import Source as Source
 from .read.python_values import dump as dump
 from .read.python_values import write as write
 from .read.python_values import write_cluster as write_cluster
-from .workloads.disruption import disruption_status as disruption_status

@@ -193,10 +193,6 @@ class Writer(Writes):
             assert write.then is not None
             write.then(write.error)
 
-    def has(self, uid: str) -> bool:
-        """Whether a write of an object has not ended."""
-        return uid in self._of_object
-
     def __len__(self) -> int:
         """Return the number of writes that have not ended."""
         return self._size
@@ -425,10 +421,6 @@ class EventBroadcaster(EventRecorder):
     def close(self) -> None:
         """Write what waits for some seconds, and no more."""
         self.writer.finish(LAST_EVENTS)
-
-    def flush(self) -> None:
-        """Wait until the events that were recorded are written or have failed."""
-        self.writer.flush()
 
     def _try(self, write: _EventWrite) -> None:
         """Write an event. Only an answer of the server drops it."""

@@ -65,8 +65,8 @@ def build_cluster(
     """Make a cluster of objects: validate them and set defaults.
 
     Pods of manifests without a node are admitted as by the API server (see `Admission`). Refused ones are in
-    `Cluster.refused`. A PodDisruptionBudget without a status, as in
-    manifests, gets the status that it has in this cluster (see `disruption_status`).
+    `Cluster.refused`. A PodDisruptionBudget without a status, as in manifests, gets the status that it has in
+    this cluster.
 
     Parameters
     ----------

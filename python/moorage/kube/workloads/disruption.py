@@ -105,8 +105,10 @@ def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
     return budget.spec.unhealthy_pod_eviction_policy != ALWAYS_ALLOW and not is_whole
 
 
-def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
-    """Compute the status of a budget in a cluster (kubernetes v1.36, pkg/controller/disruption).
+def status_of(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], find: FindWorkload
+) -> PodDisruptionBudgetStatus | None:
+    """Compute the status of a budget from its pods (kubernetes v1.36, pkg/controller/disruption).
 
     - **expected pods:** with a number as `minAvailable`, the pods that the selector matches; otherwise the
       replicas of the workloads that control them (of a Deployment rather than of its ReplicaSet). Pods
@@ -116,42 +118,12 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
       count.
     - **desired healthy:** `minAvailable`, or the expected pods less `maxUnavailable`; percentages are of the
       expected pods, rounded up.
-    - **disruptions allowed:** the number of healthy pods above the desired number. It is 0 if no pod is
-      expected, or if replicas are needed and a pod has a controller that is not in the cluster or has no
-      replicas (a Job, a DaemonSet): the disruption controller fails then.
+    - **disruptions allowed:** the number of healthy pods above the desired number, 0 if no pod is expected.
 
     Parameters
     ----------
     budget : PodDisruptionBudget
-        A valid budget; its own status is ignored.
-    cluster : Cluster
-        The cluster: its pods, finished ones included, and its workloads in `others` are read.
-    """
-    return _statuses_in(cluster)(budget)
-
-
-def _statuses_in(cluster: Cluster) -> Callable[[PodDisruptionBudget], PodDisruptionBudgetStatus]:
-    """Return what computes the status of each budget of a cluster; see `disruption_status`."""
-    pods = LabelledObjects((*cluster.pods, *cluster.finished))
-    scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
-
-    def find(kind: str, namespace: str, name: str) -> Scalable | None:
-        return scales.get((kind, namespace, name))
-
-    def status(budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
-        own = pods.selected(budget.namespace, budget.spec.selector)
-        return status_of(budget, own, find) or PodDisruptionBudgetStatus()
-
-    return status
-
-
-def status_of(
-    budget: PodDisruptionBudget, pods: Sequence[Pod], find: FindWorkload
-) -> PodDisruptionBudgetStatus | None:
-    """Compute the status of a budget from its pods; see `disruption_status`.
-
-    Parameters
-    ----------
+        A valid one; its own status is ignored.
     pods : sequence of Pod
         All pods of its namespace that its selector matches.
     find : callable
@@ -160,7 +132,8 @@ def status_of(
     Returns
     -------
     PodDisruptionBudgetStatus or None
-        None where replicas are needed and a pod has a controller that is not known, or has none.
+        None where replicas are needed and a pod has a controller that is not known, or has no replicas (a
+        Job, a DaemonSet): the disruption controller fails then.
     """
     low, high = budget.spec.min_available, budget.spec.max_unavailable
     expected: int | None = 0
@@ -179,7 +152,8 @@ def status_of(
 
 
 def with_statuses(cluster: Cluster) -> list[Object]:
-    """Return the `others` of a cluster, in which every disruption budget has a status, in the same order.
+    """Return the `others` of a cluster, in which every disruption budget has a status (see `status_of`), in
+    the same order.
 
     Parameters
     ----------
@@ -189,7 +163,13 @@ def with_statuses(cluster: Cluster) -> list[Object]:
     lacks = [isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS for obj in cluster.others]
     if not any(lacks):
         return [*cluster.others]
-    status = _statuses_in(cluster)
+    pods = LabelledObjects((*cluster.pods, *cluster.finished))
+    scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
+
+    def status(budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
+        own = pods.selected(budget.namespace, budget.spec.selector)
+        return status_of(budget, own, lambda *key: scales.get(key)) or PodDisruptionBudgetStatus()
+
     return [
         replace(obj, status=status(obj)) if isinstance(obj, PodDisruptionBudget) and lacking else obj
         for obj, lacking in zip(cluster.others, lacks, strict=True)

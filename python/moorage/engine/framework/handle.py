@@ -508,10 +508,7 @@ class FrameworkHandle:
         object
             The shared object.
         """
-        if make not in self._shared:
-            self._make(self._shared, make)
-        data: S = self._shared[make]
-        return data
+        return self._kept(self._shared, make)
 
     def derived(self, make: Callable[[FrameworkHandle], S]) -> S:
         """Return an object that all plugins of a scheduler share, and that is derived from the cache.
@@ -526,16 +523,16 @@ class FrameworkHandle:
         object
             The shared object. A handle over a fork of the cache has one of its own.
         """
-        if make not in self._derived:
-            self._make(self._derived, make)
-        data: S = self._derived[make]
-        return data
+        return self._kept(self._derived, make)
 
-    def _make(self, kept: dict[object, Any], make: Callable[[FrameworkHandle], object]) -> None:
+    def _kept(self, kept: dict[object, Any], make: Callable[[FrameworkHandle], S]) -> S:
         """Make an object once, and not within the transaction of another thread, which would undo it."""
-        with self.cache.lock:
-            if make not in kept:
-                kept[make] = make(self)
+        if make not in kept:
+            with self.cache.lock:
+                if make not in kept:
+                    kept[make] = make(self)
+        data: S = kept[make]
+        return data
 
     def plugin_data(self) -> tuple[dict[object, Any], dict[object, Any]]:
         """Return the objects of `shared` and of `derived` by the callables that made them."""

@@ -343,17 +343,22 @@ class SearchCalls:
             return nothing, nothing
         nodes = self.framework.nodes(rows)
         new = self.framework.nodes(rows[len(known) :]) if len(known) else nodes
-        accepted = self.framework.handle.plugin_errors.scores
-        try:
+        with self._noting_scores(plugin):
             raw = raw_scores(plugin, self._state, self.framework.pod, new)
             if len(known):
                 raw = np.concatenate([known, raw])
-            scores = normalized_scores(plugin, self._state, self.framework.pod, nodes, raw)
+            return raw, normalized_scores(plugin, self._state, self.framework.pod, nodes, raw)
+
+    @contextmanager
+    def _noting_scores(self, plugin: Plugin) -> Iterator[None]:
+        """Note whether scores of a plugin are accepted."""
+        accepted = self.framework.handle.plugin_errors.scores
+        try:
+            yield
         except StatusError:
             accepted.setdefault(plugin.name, False)
             raise
         accepted[plugin.name] = True
-        return raw, scores
 
     def examine(self, plugin: ScorePlugin, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
         """Return the scores of the feasible rows before and after normalization, without asking the plugin
@@ -405,9 +410,9 @@ class SearchCalls:
         self, plugin: RowPlugin, rows: Rows, known: Scores = NO_SCORES
     ) -> tuple[Scores, Scores]:
         """The scores of rows before and after normalization; the raw scores of the first are known."""
-        accepted, text = self.framework.handle.plugin_errors.scores, SCORE_ERROR.format(plugin.name)
-        new, pod, failed = rows[len(known) :], self._pod_of_rows(), self._failed[plugin.name]
-        try:
+        text, failed = SCORE_ERROR.format(plugin.name), self._failed[plugin.name]
+        new, pod = rows[len(known) :], self._pod_of_rows()
+        with self._noting_scores(plugin):
             if failed is not None:
                 raise StatusError(error_status(text, failed))
             raw = scores_of(text, plugin, pod, len(new), plugin.score_rows, new)
@@ -417,11 +422,7 @@ class SearchCalls:
             if type(plugin).normalize_rows is not RowPlugin.normalize_rows:
                 scores = scores_of(text, plugin, pod, len(rows), plugin.normalize_rows, raw.copy())
             check_range({plugin.name: scores})
-        except StatusError:
-            accepted.setdefault(plugin.name, False)
-            raise
-        accepted[plugin.name] = True
-        return raw, scores
+            return raw, scores
 
     @contextmanager
     def scoring_again(self) -> Iterator[Callable[[Rows], None]]:

@@ -12,7 +12,6 @@ from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRol
 
 # Objects as they are stored, field by field, and warnings about them.
 from moorage.kube.admission.chain import Admission as Admission
-from moorage.kube.admission.kueue_refusals import refusals as refusals
 from moorage.kube.admission.manifest_validation import OF_NEW_PODS as OF_NEW_PODS
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
 from moorage.kube.admission.manifest_validation import newly_refused as newly_refused

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.kube import decode_object, load
+from moorage.kube import decode_object, load, validate
 from moorage.queues import Kueue, Settings
-from tests.doors.kube import refusals
 
 Json = dict[str, Any]
 
@@ -82,13 +81,14 @@ WHERE = "spec.resourceGroups[0].flavors[0].resources[0]"
         ),
         (
             {"fairSharing": {"weight": "-1"}},
-            'spec.fairSharing: Invalid value: "-1": must be greater than or equal to 0',
+            'spec.fairSharing.weight: Invalid value: "-1": must be greater than or equal to 0',
         ),
     ],
 )
 def test_a_queue_is_refused_as_by_kueue(spec: Json, text: str) -> None:
-    obj = decode_object(queue(spec))
-    assert refusals(obj) == [text]
+    with pytest.raises(InputError) as refused:
+        validate(decode_object(queue(spec)))
+    assert f"{refused.value.path}: {refused.value.message}" == text
 
 
 def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_parent() -> None:
@@ -96,8 +96,10 @@ def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_
     alone, below = (
         decode_object(kind("Cohort", "co", limits | parent)) for parent in ({}, {"parentName": "top"})
     )
-    assert refusals(alone) == [f'{WHERE}.lendingLimit: Invalid value: "9": must be nil when parent is empty']
-    assert refusals(below) == []
+    with pytest.raises(InputError, match="must be nil when parent is empty") as refused:
+        validate(alone)
+    assert refused.value.path == f"{WHERE}.lendingLimit"
+    validate(below)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, PodGates, pod_requests
 from moorage.kube import Pod
+from moorage.kube.admission.validate_object import QUOTA_OF_CLASS
 
 _BINARY = Quantity("1Ki")
 _MULTIPLES = "", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"
-_OF_CLASS = ".storageclass.storage.k8s.io/"
 _SHOWN_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
@@ -32,7 +32,7 @@ def in_shown_order(resources: Iterable[str]) -> list[str]:
 
 def of_quota(name: str) -> str:
     """Return the resource that a quota counts by a name such as requests.cpu; a name of its own else."""
-    resource = name.partition(_OF_CLASS)[2] or name
+    resource = name.partition(QUOTA_OF_CLASS)[2] or name
     return resource.removeprefix("requests.").removeprefix("limits.")
 
 

@@ -33,6 +33,7 @@ from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import POD_COLLECTOR, RefusedError, eviction
 from moorage.kube.admission.validate_object import check_labels, validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, REGION, ZONE, NodeSpec, is_of_a_moment
+from moorage.kube.model.pod import MIRROR_ANNOTATION
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.kube.model.workload import DaemonSet
@@ -439,7 +440,6 @@ def labelled(obj: Object, changes: Sequence[str]) -> Object:
 #
 # Drains nodes as ``kubectl drain`` does, and cordons them.
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 LOCAL_DATA = "has local data (emptyDir)"
 LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
 """Reasons to stay that time does not change; budgets may allow an eviction later."""

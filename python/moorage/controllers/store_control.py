@@ -39,7 +39,7 @@ from moorage.kube.model.meta import (
     with_condition,
 )
 from moorage.kube.model.node import Node
-from moorage.kube.model.pod import Pod, disruption_condition
+from moorage.kube.model.pod import DELETION_COST, Pod, disruption_condition
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import (
     MAX_PODS,
@@ -522,7 +522,6 @@ class DaemonNodes(Container[str]):
 #
 # Which pods of a workload are deleted if it has too many (kubernetes v1.36, controller_utils.go).
 
-_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -637,7 +636,7 @@ class _Rank(NamedTuple):
 
 def _cost(pod: Pod) -> int:
     """Return the cost of deleting a pod; 0 without a valid one (kubernetes v1.36, pkg/apis/core/helper)."""
-    text = pod.metadata.annotations.get(_COST, "")
+    text = pod.metadata.annotations.get(DELETION_COST, "")
     cost = whole_number(text.removeprefix("-"))
     if cost is None or (text[0] == "0" and text != "0"):
         return 0

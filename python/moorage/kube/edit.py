@@ -14,7 +14,7 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError, shorten
 
-from .admission.validate_object import validate
+from .admission.validate_object import QUOTA_OF_CLASS, validate
 from .model.meta import LAST_APPLIED, Object, Struct
 from .model.node import SECURITY_LABELS
 from .model.storage import CSIDriver, CSINode, StorageClass
@@ -181,7 +181,6 @@ _KNOWN = _names(
 )
 """What schedulers and controllers know by name."""
 _MAX_LABEL = 63
-_QUOTA_OF_CLASS = ".storageclass.storage.k8s.io/"
 
 _TEXTS = _names(
     "api_version apiVersion kind resource_version creation_timestamp deletion_timestamp time_added "
@@ -335,5 +334,5 @@ def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
 
 def _of_quota(key: str, rename: Rename) -> str:
     """Return the resource of a quota, which may name a storage class."""
-    name, separator, resource = key.partition(_QUOTA_OF_CLASS)
+    name, separator, resource = key.partition(QUOTA_OF_CLASS)
     return f"{rename(name)}{separator}{resource}" if separator else key

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 from moorage._core.base.resources import pod_requests
-from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.errors import first_of, number_of
 from moorage.grouped import grouped
 from moorage.kube import Node, Pod, PodDisruptionBudget, ResourceSlice
 from moorage.kube.model.autoscaling import HorizontalPodAutoscaler
 from moorage.kube.model.meta import share
 from moorage.kube.model.node import ZONE
+from moorage.kube.model.pod import MIRROR_ANNOTATION
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload

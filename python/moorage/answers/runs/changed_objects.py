@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster.helpful_changes import ObjectEdit, write
-from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
 from moorage.errors import InputError, shorten
 from moorage.kube import Cluster, Node, Object, object_to_dict
+from moorage.kube.model.pod import MIRROR_ANNOTATION
 from moorage.kube.workloads.ownership import Workload
 from moorage.store import ApiError
 

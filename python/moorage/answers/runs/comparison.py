@@ -14,13 +14,12 @@ import numpy.typing as npt
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace as with_fields
 
-from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.cluster.verbs import RequestedChange
 from moorage.document import Document, Positive
 from moorage.errors import InputError, located, nearest, number_of
 from moorage.kube import Cluster, Pod
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
-from moorage.kube.model.pod import PodStatus
+from moorage.kube.model.pod import MIRROR_ANNOTATION, PodStatus
 from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release_named, selected_gates
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable

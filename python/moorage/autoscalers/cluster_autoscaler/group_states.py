@@ -12,10 +12,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.kube import Node, ObjectMeta, Pod
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.pod import MIRROR_ANNOTATION
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.workloads.daemon_pods import should_run

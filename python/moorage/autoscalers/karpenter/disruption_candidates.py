@@ -21,6 +21,7 @@ from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.autoscaling import ProviderNodeClass
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import share
+from moorage.kube.model.pod import DELETION_COST
 from moorage.kube.workloads.ownership import is_active
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, RESERVED, ZONE, InstanceType
@@ -171,7 +172,6 @@ def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim)
 # pkg/controllers/state/statenode.go and pkg/utils/disruption.
 
 DISRUPTION_COST = f"{GROUP}/disruption-cost"
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _BASE = 1.0
 _INT32 = 2**31
 

@@ -244,7 +244,6 @@ DELIMITER = "__"
 ZONE_STATE = "PreFilterVolumeZone"
 ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
 STATUSES = None, ELSEWHERE
-NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
 NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 NO_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 NO_VOLUME_NAME = "PersistentVolume had no name"
@@ -303,7 +302,7 @@ class VolumeZone(VolumeZoneFacts):
                 continue
             name = volume.persistent_volume_claim.claim_name
             if not name:
-                return _unresolvable(NO_CLAIM_NAME)
+                return _unresolvable(storage.attached_volumes.NO_NAME)
             try:
                 claim = claims.get(f"{pod.namespace}/{name}")
                 if not claim.spec.volume_name:

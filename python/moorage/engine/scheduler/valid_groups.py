@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moorage.kube import AnyGroup, CompositePodGroup, Pod
+from moorage.kube.model.pod import PREEMPTS
 from moorage.kube.model.pod_group import group_of
 
 from ..framework.group_index import GroupTree
@@ -17,7 +18,7 @@ OTHER_SCHEDULER = "{} should have the same .spec.schedulerName set, got: {} and 
 SAME_PRIORITY = "should have the same priority as the"
 OTHER_PRIORITY = "{} " + SAME_PRIORITY + " {}pod group's priority, got {} and {}"
 OTHER_POLICY = "{} should have the same preemption policy, got {} and {}"
-DEFAULT, PREEMPTS = "default-scheduler", "PreemptLowerPriority"
+DEFAULT = "default-scheduler"
 DEEPEST = 4
 """The deepest level of a tree, which only has pod groups; the root is on the first."""
 TOO_DEEP = "hierarchy depth exceeds maximum allowed depth {} at {}"

@@ -14,7 +14,7 @@ from moorage.lazy import NamedTuple
 
 from ..model.admission_registration import IGNORE, WEBHOOKS, Webhook
 from ..model.meta import Object, group_suffix
-from ..model.node import Namespace, ServiceAccount
+from ..model.node import HOSTNAME, Namespace, ServiceAccount
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.resource_claims import ResourceClaim, ResourceClaimTemplate
@@ -42,7 +42,6 @@ _IS_DEFAULT = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 """Annotations of a class, ``true``: the class of claims without one. Either suffices."""
-_HOSTNAME = "kubernetes.io/hostname"
 _NO_RESIZE = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
     "support resize"
@@ -239,9 +238,9 @@ class AntiAffinityTopologyPlugin(NewPodPlugin):
         """Refuse a new pod that keeps others from more than its node."""
         terms = None if pod.spec.affinity is None else pod.spec.affinity.pod_anti_affinity
         for term in () if terms is None else terms.required:
-            if term.topology_key != _HOSTNAME:
+            if term.topology_key != HOSTNAME:
                 field = "affinity.PodAntiAffinity.RequiredDuringScheduling"
-                text = f"has TopologyKey {term.topology_key} but only key {_HOSTNAME} is allowed"
+                text = f"has TopologyKey {term.topology_key} but only key {HOSTNAME} is allowed"
                 raise NotAdmittedError(f"{field} {text}")
         return pod
 

@@ -328,6 +328,8 @@ _unpadded = _refusing(
 
 ON_CREATE = "cannot be set on create"
 """Why a new pod has no ephemeral containers."""
+MORE_VOLUMES = "may not specify more than 1 volume type"
+"""End of the text about a source that is one too many; nothing in it is looked at."""
 NO_SELECTOR = "invalid label selector"
 """What is wrong with a selector whose parts are wrong."""
 OTHER_TYPE, OTHER_PROFILE = [

@@ -29,6 +29,7 @@ from ..plain import joined
 from ..releases import ALWAYS, DEFAULT_GATES, Condition, FeatureGates
 from .field_checks import (
     GATED,
+    MORE_VOLUMES,
     NO_SELECTOR,
     ON_CREATE,
     OTHER_PROFILE,
@@ -202,8 +203,6 @@ _OF_ADMISSION = "Pod", "spec.preemptionPolicy"
 """What a plugin refuses first, in its own words."""
 _SELECTOR_FIRST = ("Deployment", "ReplicaSet")
 """Kinds whose template is not looked at if their selector is wrong."""
-MORE_VOLUMES = "may not specify more than 1 volume type"
-"""End of the text about a source that is one too many; nothing in it is looked at."""
 
 
 def _shown(source: str) -> str:

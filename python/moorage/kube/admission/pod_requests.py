@@ -13,19 +13,25 @@ from moorage._core.base.resources import pod_requests
 from moorage.kube.model.meta import whole
 from moorage.lazy import NamedTuple
 
+from ..apiserver.struct_tables import limits_of_item, with_dependent
+from ..field_errors import Json, part, parts
 from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
 from ..model.meta import QuantityLike, Resources
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements, Toleration
 from ..model.policy import LimitRange, LimitRangeItem, RuntimeClass
+from ..plain import plain
 from ..read.object_defaults import pod_level_requests
 from .request import NotAdmittedError
-from .validate_object import HUGE_PAGES
+from .validate_object import CONTAINERS, HUGE_PAGES
 
 # ---- pod resources -----------------------------------------------------------------------------------------
 #
 # Requests and limits of pods as admission counts them.
 
 Quantities = dict[str, Quantity]
+_ZERO = Quantity("0")
+_OF_CLASS = ("cpu", "memory")
+"""The resources that decide the class of a pod."""
 
 
 def quantities(resources: Resources) -> Quantities:
@@ -101,19 +107,33 @@ def without_overhead(pod: Pod) -> Pod:
 
 
 def is_best_effort(pod: Pod) -> bool:
-    """Whether no container of a pod requests or limits cpu or memory (v1.36, qos.GetPodQOS)."""
-    if pod.status.qos_class:
-        return pod.status.qos_class == "BestEffort"
-    parts = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
-    if pod.spec.resources is not None:
-        parts.append(pod.spec.resources)
-    return not any(
-        Quantity(amounts[name]).sign() > 0
-        for part in parts
-        for amounts in (part.requests, part.limits)
-        for name in ("cpu", "memory")
-        if name in amounts
-    )
+    """Whether a pod is of the class BestEffort, by its status or its resources (v1.36, qos.GetPodQOS)."""
+    return (pod.status.qos_class or quality_of_service(plain(pod.spec))) == "BestEffort"
+
+
+def quality_of_service(spec: Json) -> str:
+    """Return the class of a pod: Guaranteed, Burstable or BestEffort (v1.36, qos.ComputePodQOS)."""
+    whole = part(spec, "resources")
+    holders = [part(container, "resources") for kind in CONTAINERS for container in parts(spec, kind)]
+    if not {*part(whole, "requests"), *part(whole, "limits")}.isdisjoint(_OF_CLASS):
+        holders = [whole]
+    requests, limits = Quantities(), Quantities()
+    is_guaranteed = True
+    for resources in holders:
+        _add_positive(requests, part(resources, "requests"))
+        is_guaranteed &= _add_positive(limits, part(resources, "limits")) == {*_OF_CLASS}
+    if not (requests or limits):
+        return "BestEffort"
+    return "Guaranteed" if is_guaranteed and requests == limits else "Burstable"
+
+
+def _add_positive(sums: Quantities, amounts: Json) -> set[str]:
+    """Add what is positive of cpu and memory, and return the names of that."""
+    own = {name: Quantity(amounts[name]) for name in _OF_CLASS if name in amounts}
+    positive = {name for name, amount in own.items() if amount.sign() > 0}
+    for name in positive:
+        sums[name] = sums.get(name, _ZERO) + own[name]
+    return positive
 
 
 # ---- limit ranges ------------------------------------------------------------------------------------------
@@ -122,7 +142,6 @@ def is_best_effort(pod: Pod) -> bool:
 
 _MAX_MILLI = (2**63 - 1) // 1000
 _NANOS = 10**9
-_ZERO = Quantity("0")
 
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
@@ -168,16 +187,15 @@ def defaulted_by_limit_range(
 def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
     """Return the default limits and requests of containers.
 
-    A default limit is that of the item, else its maximum; a default request is that of the item, else the
-    default limit, else the minimum (SetDefaults_LimitRangeItem).
+    Those of an item depend on its other fields (`limits_of_item`).
     """
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
         if item.type == "Container":
-            own = item.max | item.default
-            limits |= own
-            requests |= item.min | own | item.default_request
+            filled = with_dependent(item, limits_of_item)
+            limits |= filled.default
+            requests |= filled.default_request
     return limits, requests
 
 

@@ -39,14 +39,13 @@ from .pod_requests import (
     quantities,
 )
 from .request import NotAdmittedError
-from .validate_object import COMPUTE
+from .validate_object import COMPUTE, HUGE_PAGES, QUOTA_OF_CLASS, REQUESTS
 
 # ---- object counts -----------------------------------------------------------------------------------------
 #
 # What objects other than pods use of quotas (kubernetes v1.36, generic and persistent_volume_claims.go).
 
 _ONE, ZERO = Quantity("1"), Quantity("0")
-_OF_CLASS = ".storageclass.storage.k8s.io/"
 _STORAGE = "storage"
 _LEGACY = frozenset(
     {
@@ -73,7 +72,7 @@ def counts_objects(name: str) -> bool:
         Key of ``spec.hard``.
     """
     is_count = name.startswith("count/") and name != "count/pods"
-    return is_count or name in _OF_KINDS or _OF_CLASS in name or name.endswith(_DEVICES)
+    return is_count or name in _OF_KINDS or QUOTA_OF_CLASS in name or name.endswith(_DEVICES)
 
 
 def usage_of_object(obj: Object) -> Quantities:
@@ -86,7 +85,7 @@ def usage_of_object(obj: Object) -> Quantities:
         owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
         of_class = obj.metadata.annotations.get(BETA_STORAGE_CLASS) or obj.spec.storage_class_name
         if of_class:
-            owned |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
+            owned |= {f"{of_class}{QUOTA_OF_CLASS}{key}": amount for key, amount in owned.items()}
         used |= owned
     elif isinstance(obj, Service) and obj.spec.type in ("NodePort", "LoadBalancer"):
         # Load balancers have node ports, too, unless they do without; then those count that are named.
@@ -135,7 +134,7 @@ class ClassResources:
 
     def counts(self, name: str) -> bool:
         """Whether claims count by the name of a resource of a quota."""
-        of = name.removeprefix(_REQUESTS)
+        of = name.removeprefix(REQUESTS)
         if of == name:
             return False
         return bool(self._names.get(of.removeprefix(OF_DEVICE_CLASS))) or of in self._names.values()
@@ -150,9 +149,9 @@ class ClassResources:
         for key in [key for key in used if key.endswith(_DEVICES)]:
             if named := self._names.get(name := key.removesuffix(_DEVICES)):
                 for extended in (OF_DEVICE_CLASS + name, named):
-                    left = used[key] - of_pod.get(_REQUESTS + extended, ZERO)
+                    left = used[key] - of_pod.get(REQUESTS + extended, ZERO)
                     if left.sign() > 0:
-                        used[_REQUESTS + extended] = left
+                        used[REQUESTS + extended] = left
         return used
 
     def _usage_of_owner(self, claim: ResourceClaim) -> Quantities:
@@ -192,10 +191,9 @@ def violations_of_object(
 
 _COUNT = "count/pods"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-_REQUESTS, _HUGE_PAGES = "requests.", "hugepages-"
 _COUNTED = {
     *(_COUNT, "pods", *_COMPUTE),
-    *(f"{prefix}{name}" for prefix in (_REQUESTS, "limits.") for name in _COMPUTE),
+    *(f"{prefix}{name}" for prefix in (REQUESTS, "limits.") for name in _COMPUTE),
 }
 
 
@@ -209,8 +207,8 @@ def is_counted(resource: str) -> bool:
     """
     return (
         resource in _COUNTED
-        or resource.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES))
-        or (resource.startswith(_REQUESTS) and is_extended(resource.removeprefix(_REQUESTS)))
+        or resource.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
+        or (resource.startswith(REQUESTS) and is_extended(resource.removeprefix(REQUESTS)))
     )
 
 
@@ -222,10 +220,10 @@ def _computed(requests: Quantities | Resources, limits: Quantities | Resources) 
     """Amounts by the names that quotas have for them (podComputeUsageHelper)."""
     used: dict[str, object] = {"pods": _ONE}
     for name, amount in requests.items():
-        if name in _COMPUTE or name.startswith(_HUGE_PAGES):
+        if name in _COMPUTE or name.startswith(HUGE_PAGES):
             used[name] = amount
-        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or is_extended(name):
-            used[f"{_REQUESTS}{name}"] = amount
+        if name in _COMPUTE or name.startswith(HUGE_PAGES) or is_extended(name):
+            used[f"{REQUESTS}{name}"] = amount
     used |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
     return used
 
@@ -308,8 +306,7 @@ class QuotaUsage:
         """
         whole = spec.resources or ResourceRequirements()
         if any(
-            name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
-            for name in whole.requests | whole.limits
+            name in ("cpu", "memory") or name.startswith(HUGE_PAGES) for name in whole.requests | whole.limits
         ):
             return
         missing: dict[str, set[str]] = {}

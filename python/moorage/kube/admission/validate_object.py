@@ -24,6 +24,7 @@ from moorage.lazy import lazy_attribute
 from ..apiserver.decode import CLUSTER_SCOPED, decode
 from ..apiserver.struct_tables import held_structs, name_of
 from ..apiserver.unknown_fields import KARPENTER
+from ..apiserver.unread_fields import POD_SPEC
 from ..field_errors import (
     Fault,
     Json,
@@ -115,7 +116,8 @@ _COUNTED = {
     *("pods", "resourcequotas", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"),
     *("services", "services.nodeports", "services.loadbalancers"),
 }
-_REQUESTS = "requests."
+REQUESTS = "requests."
+QUOTA_OF_CLASS = ".storageclass.storage.k8s.io/"
 _STORAGE = {"ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage", "requests.storage"}
 _QUOTAS = COMPUTE | _COUNTED | _STORAGE
 _CONTAINERS = {"cpu", "memory", "ephemeral-storage"}
@@ -123,7 +125,7 @@ _CONTAINERS = {"cpu", "memory", "ephemeral-storage"}
 
 def is_quota(name: str) -> bool:
     """Whether a quota has a resource as one of Kubernetes."""
-    return name in _QUOTAS or name.startswith((HUGE_PAGES, _REQUESTS + HUGE_PAGES))
+    return name in _QUOTAS or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
 
 
 def is_counted(name: str) -> bool:
@@ -156,7 +158,7 @@ def name_errors(name: str, use: Use) -> tuple[str, ...]:
 
 def is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes; a quota names it with a prefix, once."""
-    return not (is_native(name) or name.startswith(_REQUESTS) or _syntax_error(_REQUESTS + name))
+    return not (is_native(name) or name.startswith(REQUESTS) or _syntax_error(REQUESTS + name))
 
 
 def _syntax_error(name: str) -> str:
@@ -170,7 +172,7 @@ def _syntax_error(name: str) -> str:
 
 _OVERCOMMITTABLE = ("cpu", "memory")
 _OF_PODS = ("cpu", HUGE_PAGES, "memory")
-_LISTS = ("initContainers", "containers")
+CONTAINERS = ("initContainers", "containers")
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -190,7 +192,7 @@ def pod_spec_faults(spec: Json, path: str) -> Iterator[Fault]:
         Its JSON value. Each field follows its own rules.
     """
     yield from name_faults(spec, path)
-    for name in _LISTS:
+    for name in CONTAINERS:
         for at, container in enumerate(parts(spec, name)):
             if resources := part(container, "resources"):
                 field = f"{path}.{name}[{at}].resources"
@@ -309,7 +311,7 @@ def pod_level_faults(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
 def _host_port_faults(spec: Json, path: str) -> Iterator[Fault]:
     """Ports of the host that stand twice: containers that run one by one share none."""
     of_pod = set[str]()
-    for listed in _LISTS:
+    for listed in CONTAINERS:
         for at, container in enumerate(parts(spec, listed)):
             seen = of_pod if listed == "containers" else set[str]()
             for index, port in enumerate(parts(container, "ports")):
@@ -330,7 +332,7 @@ def _sums_of_containers(spec: Json) -> Mapping[str, Quantity]:
     """Return what the containers of a pod request; what cannot be summed is told at its place."""
     from ..read.object_defaults import with_container_defaults  # few pods have resources of their own
 
-    bare = {name: spec[name] for name in _LISTS if spec.get(name)}
+    bare = {name: spec[name] for name in CONTAINERS if spec.get(name)}
     try:
         alone = with_container_defaults(decode(encode(bare), PodSpec))
         return pod_requests(Pod(spec=alone), CONTAINERS_ALONE, resizes=False)
@@ -393,9 +395,8 @@ def check_as_kueue(obj: Object) -> None:
     if is_of_kueue(obj) or MIN_PARALLELISM in annotations:
         from .kueue_refusals import refusals  # few clusters have Kueue
 
-        for text in refusals(obj):
-            path, _, message = text.partition(": ")
-            raise InputError(message, obj=shorten(obj.full_name), path=path)
+        with located(obj=shorten(obj.full_name)):
+            _refuse(refusals(obj))
 
 
 def _check_names(obj: Object) -> None:
@@ -487,7 +488,6 @@ def _rules_between(name: str) -> list[StructRule]:
     return always or [each.rule for each in listed[-1:]]
 
 
-_POD_SPEC = "core.v1.PodSpec"
 _RELATED = {
     "containers": "containers",
     "init_containers": "initContainers",
@@ -503,13 +503,13 @@ _RELATED = {
 @SpecRule
 def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec; of those of one template the first, as no rule reads what differs."""
-    _check(_POD_SPEC, spec)
+    _check(POD_SPEC, spec)
     view = {
         encoded: to_builtins(value) for name, encoded in _RELATED.items() if (value := getattr(spec, name))
     }
     faults = pod_spec_faults(view, "")
     if spec.topology_spread_constraints:  # most pods need no more modules
-        faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(_POD_SPEC)])
+        faults = chain(faults, *[rule(view, "", {}) for rule in _rules_between(POD_SPEC)])
     _refuse(faults)
 
 

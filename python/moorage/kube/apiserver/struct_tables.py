@@ -349,6 +349,18 @@ def requests_of_limits(get: Callable[[str], Any]) -> dict[str, Any]:
     return {} if is_complete else {"requests": requests | limits | requests}
 
 
+def limits_of_item(get: Callable[[str], Any]) -> dict[str, Any]:
+    """A default limit of containers is the maximum, and a default request the default limit, then the minimum
+    (SetDefaults_LimitRangeItem)."""
+    if get("type") != "Container":
+        return {}
+    default = (get("max") or {}) | (get("default") or {})
+    return {
+        "default": default,
+        "defaultRequest": (get("min") or {}) | default | (get("defaultRequest") or {}),
+    }
+
+
 def host_port(get: Callable[[str], Any]) -> dict[str, Any]:
     """A port of a pod in the network of the host is the host's, too."""
     return {} if get("hostPort") else {"hostPort": get("containerPort")}

@@ -20,6 +20,8 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 PREEMPTS = "PreemptLowerPriority"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class ContainerPort(Struct, frozen=True):

@@ -20,9 +20,11 @@ from ...field_errors import (
     required,
     unsupported,
 )
+from ...model.pod import DELETION_COST, MIRROR_ANNOTATION
 from ..field_checks import (
     GATED,
     HEADER,
+    MORE_VOLUMES,
     ON_CREATE,
     OTHER_PROFILE,
     OTHER_TYPE,
@@ -39,9 +41,9 @@ from ..field_checks import (
     wrong,
     wrong_choice,
 )
-from ..validate_object import name_faults, pod_level_faults, resource_faults, unknown_claim_faults
+from ..pod_security import APP_ARMOR, SECCOMP
+from ..validate_object import CONTAINERS, name_faults, pod_level_faults, resource_faults, unknown_claim_faults
 
-_LISTS = ("initContainers", "containers")
 _GRACE = 30
 ALWAYS = "Always"
 
@@ -62,45 +64,40 @@ def labels_causes(meta: Json, path: str) -> Iterator[Fault]:
         yield from format_causes("qualifiedName", key.lower(), f"{path}.annotations")
 
 
-_COST = "controller.kubernetes.io/pod-deletion-cost"
-_MIRROR = "kubernetes.io/config.mirror"
-_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP_OF = "container.seccomp.security.alpha.kubernetes.io/"
 _LOCALHOST = "localhost/"
 _SECCOMP_TEXTS = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 """By type of a profile, the annotations that say the same."""
-_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def pod_annotation_causes(annotations: Json, spec: Json, path: str, spec_path: str) -> Iterator[Fault]:
     """Yield what is wrong with the annotations of a pod, also beside its fields."""
-    cost = annotations.get(_COST)
+    cost = annotations.get(DELETION_COST)
     if cost is not None and not (
         re.fullmatch(r"-?(0|[1-9][0-9]*)", str(cost)) and -(2**31) <= int(cost) < 2**31 and cost != "-0"
     ):
-        yield Fault(f"{path}[{_COST}]", invalid(cost, "must be a 32bit integer"))
-    if _MIRROR in annotations and not spec.get("nodeName"):
+        yield Fault(f"{path}[{DELETION_COST}]", invalid(cost, "must be a 32bit integer"))
+    if MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
-        yield Fault(f"{path}[{_MIRROR}]", invalid(annotations[_MIRROR], why))
-    if _MIRROR in annotations and spec.get("resourceClaims"):
+        yield Fault(f"{path}[{MIRROR_ANNOTATION}]", invalid(annotations[MIRROR_ANNOTATION], why))
+    if MIRROR_ANNOTATION in annotations and spec.get("resourceClaims"):
         yield Fault("[]", forbidden("static pods do not support resource claims"))
-    names = {item.get("name") for name in (*_LISTS, "ephemeralContainers") for item in parts(spec, name)}
+    names = {item.get("name") for name in (*CONTAINERS, "ephemeralContainers") for item in parts(spec, name)}
     for key, value in annotations.items():
-        if (key == _SECCOMP or key.startswith(_SECCOMP_OF)) and not (
+        if (key == SECCOMP[0] or key.startswith(SECCOMP[1])) and not (
             value in ("runtime/default", "docker/default", "unconfined")
             or str(value).startswith("localhost/")
         ):
             yield Fault(f"{path}.{key}", invalid(value, "must be a valid seccomp profile"))
-        if key.startswith(_APP_ARMOR):
-            name = key.removeprefix(_APP_ARMOR)
+        if key.startswith(APP_ARMOR):
+            name = key.removeprefix(APP_ARMOR)
             if name not in names:
                 yield Fault(f"{path}[{key}]", invalid(name, "container not found"))
             if not (value in ("", "runtime/default", "unconfined") or str(value).startswith("localhost/")):
                 yield Fault(f"{path}[{key}]", invalid(value, f'invalid AppArmor profile name: "{value}"'))
-    yield from _seccomp_match_errors(annotations.get(_SECCOMP), spec, spec_path)
-    for listed in _LISTS:
+    yield from _seccomp_match_errors(annotations.get(SECCOMP[0]), spec, spec_path)
+    for listed in CONTAINERS:
         for at, container in enumerate(parts(spec, listed)):
-            text = annotations.get(f"{_SECCOMP_OF}{container.get('name')}")
+            text = annotations.get(f"{SECCOMP[1]}{container.get('name')}")
             yield from _seccomp_match_errors(text, container, f"{spec_path}.{listed}[{at}]")
 
 
@@ -144,7 +141,7 @@ _NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "l
 
 def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
     """What containers lack that come to a running pod."""
-    known = {item.get("name") for name in _LISTS for item in parts(spec, name)}
+    known = {item.get("name") for name in CONTAINERS for item in parts(spec, name)}
     names = {*known}
     volumes = {volume.get("name"): volume for volume in parts(spec, "volumes")}
     for at, container in enumerate(parts(spec, "ephemeralContainers")):
@@ -228,7 +225,7 @@ def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
     own = part(context, "windowsOptions").get("hostProcess")
     processes = [
         part(part(item, "securityContext"), "windowsOptions").get("hostProcess", own)
-        for name in _LISTS
+        for name in CONTAINERS
         for item in parts(spec, name)
     ]
     if any(processes):
@@ -256,7 +253,7 @@ def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
     contexts = [(f"{path}.securityContext", part(spec, "securityContext"))]
     contexts += [
         (f"{path}.{name}[{at}].securityContext", part(item, "securityContext"))
-        for name in _LISTS
+        for name in CONTAINERS
         for at, item in enumerate(parts(spec, name))
     ]
     if system == "linux":
@@ -281,7 +278,7 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     restarts = spec.get("restartPolicy") or ALWAYS
     given = spec.get("terminationGracePeriodSeconds")
     grace = _GRACE if given is None else given
-    for name in _LISTS:
+    for name in CONTAINERS:
         for at, container in enumerate(parts(spec, name)):
             field = f"{path}.{name}[{at}]"
             image = container.get("image")
@@ -654,8 +651,6 @@ def _app_armor_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 # ---- volumes -----------------------------------------------------------------------------------------------
 
-_MORE = "may not specify more than 1 volume type"
-
 
 def _volume_list_errors(spec: Json, path: str) -> Iterator[Fault]:
     names: set[str] = set()
@@ -671,7 +666,7 @@ def _volume_list_errors(spec: Json, path: str) -> Iterator[Fault]:
             names.add(name)
         sources = [source for source, value in volume.items() if source != "name" and value is not None]
         for source in sorted(sources, key=_ORDER.index if {*sources} <= {*_ORDER} else None)[1:]:
-            yield Fault(f"{field}.{source}", forbidden(_MORE))
+            yield Fault(f"{field}.{source}", forbidden(MORE_VOLUMES))
 
 
 _ORDER = (

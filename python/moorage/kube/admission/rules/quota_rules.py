@@ -7,9 +7,9 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 
+from ...apiserver.struct_tables import limits_of_item
 from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required
 from ..field_checks import Rules, format_causes, quantity, wrong
-from ..stored.version_defaults import complete_limits
 from ..validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors
 
 # ---- quotas ------------------------------------------------------------------------------------------------
@@ -129,7 +129,8 @@ def _limit_range_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{field}.type", invalid(type_, why))
         if type_ in types[:at]:
             yield Fault(f"{field}.type", duplicate(type_))
-        amounts = _completed(item)
+        whole = item | limits_of_item(item.get)
+        amounts = {name: part(whole, name) for name in ("max", "min", "default", _REQUEST, _RATIO)}
         for name, values in amounts.items():
             if type_ == "Pod" and values and name in ("default", _REQUEST):
                 yield Fault(f"{field}.{name}", forbidden("may not be specified when `type` is 'Pod'"))
@@ -141,13 +142,6 @@ def _limit_range_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
             why = "either minimum or maximum storage value is required, but neither was provided"
             yield Fault(f"{field}.limits", required(why))
         yield from (Fault(f"{field}.{name}", text) for name, text in _order_errors(amounts))
-
-
-def _completed(item: Json) -> dict[str, Json]:
-    """Return the amounts of an item by their fields, after the API server has set defaults."""
-    item = dict(item)
-    complete_limits(item)
-    return {name: part(item, name) for name in ("max", "min", "default", _REQUEST, _RATIO)}
 
 
 def _order_errors(fields: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
 from ...model.workload import unselected
+from ...read.object_defaults import BUILT_IN_CLASSES
 from ..field_checks import NO_SELECTOR, Rules, during, format_causes, of_new, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
 
@@ -191,7 +192,6 @@ def _budget_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     yield from wrong("share", most, f"{path}.maxUnavailable", "100")
 
 
-_SYSTEM = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _RESERVED = "priority class names with 'system-' prefix are reserved for system use only. error: "
 _HIGHEST = 1000000000
 
@@ -200,10 +200,10 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     """Names that begin with ``system-``, as only those of the API server itself do, and values."""
     name, number = str(part(value, "metadata").get("name") or ""), value.get("value") or 0
     if name.startswith("system-"):
-        why = f"{name} is not a known system priority class"
-        if name in _SYSTEM:
-            why = f"value of {name} PriorityClass must be {_SYSTEM[name]}"
-        if number != _SYSTEM.get(name):
+        known, why = BUILT_IN_CLASSES.get(name), f"{name} is not a known system priority class"
+        if known is not None:
+            why = f"value of {name} PriorityClass must be {known.value}"
+        if known is None or number != known.value:
             yield Fault("metadata.name", forbidden(_RESERVED + why))
     elif number > _HIGHEST:
         why = f"maximum allowed value of a user defined priority is {_HIGHEST}"

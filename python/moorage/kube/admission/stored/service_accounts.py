@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import chain
 
 from ...field_errors import Json, part, parts
+from ...model.pod import MIRROR_ANNOTATION
 from ...workloads.ownership import generated_names
 from ..built_in_plugins import DEFAULT_ACCOUNT, ServiceAccounts
+from ..validate_object import CONTAINERS
 
-_MIRROR = "kubernetes.io/config.mirror"
 TOKEN_VOLUME, _PATH = "kube-api-access-", "/var/run/secrets/kubernetes.io/serviceaccount"
-_CONTAINERS = ("initContainers", "containers")
 _SECONDS = 3607
 _TOKEN: Json = {
     "sources": [
@@ -31,7 +31,7 @@ _TOKEN: Json = {
 def with_account(pod: Json, accounts: ServiceAccounts) -> None:
     """Give a new pod its account: the name, the volume of its token, and the secrets to pull images."""
     spec, meta = part(pod, "spec"), part(pod, "metadata")
-    if _MIRROR in part(meta, "annotations"):
+    if MIRROR_ANNOTATION in part(meta, "annotations"):
         return
     name = spec.get("serviceAccountName") or DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -46,7 +46,7 @@ def with_account(pod: Json, accounts: ServiceAccounts) -> None:
 
 def all_containers(spec: Json) -> list[Json]:
     """Return the containers of a pod, those that run before the others first."""
-    return [container for kind in _CONTAINERS for container in parts(spec, kind)]
+    return [container for kind in CONTAINERS for container in parts(spec, kind)]
 
 
 def _mount_token(spec: Json, meta: Json) -> None:

@@ -15,14 +15,13 @@ from ...model.pod import PREEMPTS, Pod
 from ...model.policy import AdmissionPlugins
 from ...model.storage import PersistentVolumeClaim
 from ...plain import joined, plain
-from ...read.object_defaults import missing_tolerations
+from ...read.object_defaults import NOT_READY, missing_tolerations
 from ...releases import ALWAYS_PULL_IMAGES, DEFAULT_GATES, FeatureGates
 from ..built_in_plugins import ServiceAccounts
 from .service_accounts import all_containers, with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults
 
-_NOT_READY = "node.kubernetes.io/not-ready"
 _TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 """Labels of a node that a pod there gets (PodTopologyLabels)."""
 _PROTECTION = {"PersistentVolumeClaim": "pvc-protection", "PersistentVolume": "pv-protection"}
@@ -95,5 +94,5 @@ def _taint(node: Json) -> None:
     """A new node is not ready (TaintNodesByCondition)."""
     spec = node.setdefault("spec", {})
     taints = parts(spec, "taints")
-    if not any((taint.get("key"), taint.get("effect")) == (_NOT_READY, "NoSchedule") for taint in taints):
-        spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
+    if not any((taint.get("key"), taint.get("effect")) == (NOT_READY, "NoSchedule") for taint in taints):
+        spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moorage._core.base.quantity import Quantity
-
-from ...field_errors import Json, part, parts
+from ...field_errors import Json, part
 from ...workloads.ownership import stable_uid
+from ..pod_requests import quality_of_service
 from ..pod_security import with_app_armor
 
 _NO_STATUS: dict[str, Json] = {
@@ -62,7 +61,6 @@ _GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-_COMPUTE, _CONTAINERS = ("cpu", "memory"), ("containers", "initContainers")
 
 
 def _pod(pod: Json) -> None:
@@ -71,31 +69,6 @@ def _pod(pod: Json) -> None:
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [_GATED]
     pod["spec"] = with_app_armor(part(meta, "annotations"), spec)
-
-
-def quality_of_service(spec: Json) -> str:
-    """Return the class of a pod: Guaranteed, Burstable or BestEffort (v1.36, qos.ComputePodQOS)."""
-    whole = part(spec, "resources")
-    holders = [part(container, "resources") for kind in _CONTAINERS for container in parts(spec, kind)]
-    if not {*part(whole, "requests"), *part(whole, "limits")}.isdisjoint(_COMPUTE):
-        holders = [whole]
-    requests, limits = dict[str, Quantity](), dict[str, Quantity]()
-    is_guaranteed = True
-    for resources in holders:
-        _add(requests, part(resources, "requests"))
-        is_guaranteed &= _add(limits, part(resources, "limits")) == {*_COMPUTE}
-    if not (requests or limits):
-        return "BestEffort"
-    return "Guaranteed" if is_guaranteed and requests == limits else "Burstable"
-
-
-def _add(sums: dict[str, Quantity], amounts: Json) -> set[str]:
-    """Add what is positive of cpu and memory, and return the names of that."""
-    own = {name: Quantity(amounts[name]) for name in _COMPUTE if name in amounts}
-    positive = {name for name, amount in own.items() if amount.sign() > 0}
-    for name in positive:
-        sums[name] = sums.get(name, Quantity(0)) + own[name]
-    return positive
 
 
 # ---- workloads ---------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ...model.meta import Object
 from ...model.storage import BETA_STORAGE_CLASS
 from ...releases import FeatureGates
 from ..pod_security import APP_ARMOR, SECCOMP
+from ..validate_object import CONTAINERS
 from .service_accounts import all_containers
 from .version_defaults import with_version_defaults
 
@@ -134,7 +135,6 @@ _VOLUMES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-_CONTAINERS = ("initContainers", "containers")
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
 _RULE = "DuringSchedulingIgnoredDuringExecution"
 _IN_BYTES = ("memory", "storage", "ephemeral-storage")
@@ -160,7 +160,7 @@ def _of_pod(spec: Json, meta: Json, path: str) -> Iterator[str]:
         elif counted[name]:
             yield f'{path}spec.imagePullSecrets[{at}].name: duplicate name "{name}"'
         counted[name] += 1
-    for kind in _CONTAINERS:
+    for kind in CONTAINERS:
         for at, container in enumerate(parts(spec, kind)):
             yield from _of_container(container, f"{path}spec.{kind}[{at}]")
     for name, amount in part(spec, "overhead").items():

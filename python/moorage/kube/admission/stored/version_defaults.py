@@ -21,6 +21,7 @@ from ...apiserver.struct_tables import (
     Default,
     default_lines,
     host_port,
+    limits_of_item,
     planned_parts,
     requests_of_limits,
     value_at,
@@ -183,14 +184,6 @@ def _service(service: Json) -> None:
         spec.pop("sessionAffinityConfig", None)
 
 
-def complete_limits(item: Json) -> None:
-    """Defaults of containers: of limits the maximum; of requests the default limit, then the minimum."""
-    if item.get("type") == "Container":
-        default = (item.get("max") or {}) | (item.get("default") or {})
-        request = (item.get("min") or {}) | default | (item.get("defaultRequest") or {})
-        item.update(default=default, defaultRequest=request)
-
-
 def _held(value: Json, name: str) -> Json:
     """Return the struct of a field, which is made where it is absent."""
     if value.get(name) is None:
@@ -207,7 +200,7 @@ _FUNCTIONS: dict[str, Callable[[Json], None]] = {
     "core.v1.Volume": _volume,
     "core.v1.ImageVolumeSource": _image_volume,
     "core.v1.Service": _service,
-    "core.v1.LimitRangeItem": complete_limits,
+    "core.v1.LimitRangeItem": lambda item: item.update(limits_of_item(item.get)),
     "apps.v1.StatefulSet": _stateful_set,
     "batch.v1.Job": _job,
 }

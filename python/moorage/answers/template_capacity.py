@@ -301,15 +301,15 @@ def capacity(
             for at, (pod, share) in enumerate(given)
         ]
         scheduler.volumes.settle()
-        if gang is not None:
-            failed, rounds, stop = _place_gangs(scheduler, every, most)
-        elif len(every) == 1 and is_queued(scheduler.client, every[0].template):
+        group = None if gang is None else _bound_group(scheduler, every)
+        if group is not None or len(every) > 1:
+            failed, rounds, stop = _place_rounds(scheduler, every, most, group)
+        elif gang is None and is_queued(scheduler.client, every[0].template):
             failed, rounds, stop = _place_let_go(scheduler, every[0], most)
-        elif len(every) == 1:
-            _fill(scheduler, every[0], _limit(every[0], most))
-            failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
         else:
-            failed, rounds, stop = _place_rounds(scheduler, every, most)
+            if gang is None:
+                _fill(scheduler, every[0], _limit(every[0], most))
+            failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
         failure, withheld = (None, stop) if isinstance(stop, Withheld) else (stop, Withheld("", waits=False))
         is_of_group = failure is not None and failure.group_failure
         binding = (
@@ -317,9 +317,9 @@ def capacity(
         )
         rest = 0
         if stop is not None and (gang is not None or len(every) > 1):
-            rest = _take_back_rest(scheduler, every, rounds)
+            rest = _take_back_rest(scheduler, every, rounds, group)
         names = scheduler.table.names
-        domains = {} if gang is None else _gangs_by_domain(scheduler, every, gang)
+        domains = {} if gang is None or group is None else _gangs_by_domain(scheduler, every, gang, group)
     counted = tuple(
         [
             TemplateCapacity(each.name, each.share, each.placed, each.by_node(names), why)
@@ -483,28 +483,10 @@ def _with_claims(scheduler: PodScheduler, replicas: _Replicas, n: int) -> list[P
 # ---- gangs -------------------------------------------------------------------------------------------------
 
 
-def _place_gangs(
-    scheduler: PodScheduler, every: list[_Replicas], most: int | None
-) -> tuple[_Replicas, int, Stop | None]:
-    """Place gangs, up to the first that is not placed whole. Its pods are placed in order, as in the cycle of
-    a group; the group is asked for where its topology matters."""
-    group = _bound_group(scheduler, every)
-    if group is None and len(every) == 1:
-        return _place_one_kind(scheduler, every[0], most)
-    if group is None:
-        return _place_rounds(scheduler, every, most)
-    rounds = 0
-    while most is None or rounds < most:
-        failed, stop = _place_gang(scheduler, every, group)
-        if stop is not None:
-            return failed, rounds, stop
-        rounds += 1
-    return every[0], rounds, None
-
-
-def _take_back_rest(scheduler: PodScheduler, every: list[_Replicas], rounds: int) -> int:
+def _take_back_rest(
+    scheduler: PodScheduler, every: list[_Replicas], rounds: int, group: PodGroup | None
+) -> int:
     """Return how many pods of the round fit that is not placed whole, and keep none of them."""
-    group = _bound_group(scheduler, every)
     if group is None:
         rest = sum(replicas.placed - rounds * replicas.share for replicas in every)
         for replicas in every:
@@ -519,10 +501,12 @@ def _take_back_rest(scheduler: PodScheduler, every: list[_Replicas], rounds: int
     return 0 if most is None else int((most.rows >= 0).sum())
 
 
-def _gangs_by_domain(scheduler: PodScheduler, every: list[_Replicas], gang: int) -> dict[str, int]:
+def _gangs_by_domain(
+    scheduler: PodScheduler, every: list[_Replicas], gang: int, group: PodGroup
+) -> dict[str, int]:
     """Return how many gangs of a group that is bound to a topology are in each domain: each is in one."""
-    group, pods = _bound_group(scheduler, every), Counter[str]()
-    for key in () if group is None else group.topology_keys:
+    pods = Counter[str]()
+    for key in group.topology_keys:
         for replicas in every:
             rows = [row for some in replicas.rows for row in some.tolist()]
             pods.update(f"{key}={scheduler.table.objects[row].metadata.labels[key]}" for row in rows)
@@ -570,17 +554,27 @@ def _place_gang(
 
 
 def _place_rounds(
-    scheduler: PodScheduler, every: list[_Replicas], most: int | None
+    scheduler: PodScheduler, every: list[_Replicas], most: int | None, group: PodGroup | None
 ) -> tuple[_Replicas, int, Stop | None]:
-    """Place rounds of all templates, up to the first that is not complete."""
+    """Place rounds of all templates, up to the first that is not complete: its pods in order, as in the cycle
+    of a group; the group is asked for where its topology matters."""
     rounds = 0
     while most is None or rounds < most:
-        for replicas in every:
-            stop = _place(scheduler, replicas, replicas.share)
-            if stop is not None:
-                return replicas, rounds, stop
+        failed, stop = (
+            _place_round(scheduler, every) if group is None else _place_gang(scheduler, every, group)
+        )
+        if stop is not None:
+            return failed, rounds, stop
         rounds += 1
     return every[0], rounds, None
+
+
+def _place_round(scheduler: PodScheduler, every: list[_Replicas]) -> tuple[_Replicas, Stop | None]:
+    """Place one round of all templates."""
+    for replicas in every:
+        if (stop := _place(scheduler, replicas, replicas.share)) is not None:
+            return replicas, stop
+    return every[0], None
 
 
 def _take_back(replicas: _Replicas, placed: int) -> None:

@@ -13,7 +13,6 @@ from .figures import node_figure as node_figure
 from .figures import picture as picture
 from .new_nodes import NodesNeeded as NodesNeeded
 from .node_count import NodeBound as NodeBound
-from .node_emptying import Aim as Aim
 from .node_emptying import EmptyingPlan as EmptyingPlan
 from .nodes.device_use import DeviceShare as DeviceShare
 from .nodes.device_use import DeviceUse as DeviceUse

@@ -475,64 +475,49 @@ def _lack_on_largest(scheduler: PodScheduler, rows: list[int], count: int) -> st
 # ---- defragmentation ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What `defragment` is to free.
-
-    Attributes
-    ----------
-    nodes : int or None
-        Number of nodes.
-    gpus : int or None
-        Number of devices on one node.
-    resource : str
-        Name of the devices.
-    max_moves : int or None
-    force : bool
-        Whether pods without a controller may be moved.
-    """
-
-    nodes: int | None
-    gpus: int | None
-    resource: str
-    max_moves: int | None
-    force: bool
-
-
-def defragment(scheduler: ChangingScheduler, aim: Aim) -> EmptyingPlan:
+def defragment(
+    scheduler: ChangingScheduler,
+    nodes: int | None,
+    gpus: int | None,
+    resource: str,
+    max_moves: int | None,
+    force: bool,
+) -> EmptyingPlan:
     """Return moves that free whole nodes or devices; see `Questions.defragment`."""
-    if (aim.nodes is None) == (aim.gpus is None):
+    if (nodes is None) == (gpus is None):
         raise InputError("defragment: give either nodes or gpus")
-    if aim.max_moves is not None and aim.max_moves < 0:
-        raise InputError(f"max_moves must be a whole number of at least 0, not {aim.max_moves}")
+    if max_moves is not None and max_moves < 0:
+        raise InputError(f"max_moves must be a whole number of at least 0, not {max_moves}")
     scheduler.sync()
-    most = float("inf") if aim.max_moves is None else float(aim.max_moves)
-    if aim.nodes is not None:
-        return _empty_some(scheduler, aim.nodes, most, aim.force, makes_room=True)
-    assert aim.gpus is not None
-    if aim.gpus < 1:
-        raise InputError(f"gpus must be a positive whole number, not {aim.gpus}")
-    return _free_devices(scheduler, aim, aim.gpus, most)
+    most = float("inf") if max_moves is None else float(max_moves)
+    if nodes is not None:
+        return _empty_some(scheduler, nodes, most, force, makes_room=True)
+    assert gpus is not None
+    if gpus < 1:
+        raise InputError(f"gpus must be a positive whole number, not {gpus}")
+    return _free_devices(scheduler, resource, gpus, most, force)
 
 
-def _free_devices(scheduler: ChangingScheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
+def _free_devices(
+    scheduler: ChangingScheduler, resource: str, wanted: int, most: float, force: bool
+) -> EmptyingPlan:
     """Free devices of one node by few moves."""
-    rows, free = _schedulable(scheduler), free_amounts(scheduler, aim.resource)
-    sizes = scheduler.table.column("allocatable", aim.resource)
+    rows, free = _schedulable(scheduler), free_amounts(scheduler, resource)
+    sizes = scheduler.table.column("allocatable", resource)
     total = int(free[rows].sum())
     largest = int(max((sizes[row] for row in rows), default=0))
     if largest < wanted:
-        return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(resource, wanted, largest))
     if total < wanted:
-        return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(aim.resource, wanted, total))
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(resource, wanted, total))
     blockers = dict[str, list[Blocker]]()
     with scheduler.transaction():
-        mover = Mover(scheduler, aim.force)
+        mover = Mover(scheduler, force)
         choices = [
             (len(users), str(scheduler.table.row_name(row)), users)
             for row in rows
             if sizes[row] >= wanted
-            for users in _users(scheduler, mover, row, aim.resource, wanted - int(free[row]))
+            for users in _users(scheduler, mover, row, resource, wanted - int(free[row]))
         ]
         choices.sort(key=lambda each: each[0])  # stable: in list order
         makers: tuple[Mover | RoomMaker, ...] = mover, RoomMaker(scheduler, mover)
@@ -541,7 +526,7 @@ def _free_devices(scheduler: ChangingScheduler, aim: Aim, wanted: int, most: flo
             if moved is not None and moved.blockers:
                 blockers.setdefault(name, moved.blockers)
             elif moved is not None:
-                return EmptyingPlan(FOUND, (name,), tuple(moved.moves), resource=aim.resource)
+                return EmptyingPlan(FOUND, (name,), tuple(moved.moves), resource=resource)
     return EmptyingPlan(NOT_FOUND, (), (), tuple(chain.from_iterable(blockers.values())))
 
 

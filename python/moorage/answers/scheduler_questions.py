@@ -408,9 +408,9 @@ class Questions:
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        from .node_emptying import Aim, defragment
+        from .node_emptying import defragment
 
-        return defragment(self.scheduler, Aim(nodes, gpus, resource, max_moves, force))
+        return defragment(self.scheduler, nodes, gpus, resource, max_moves, force)
 
     @question
     def nodes_needed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations
 from math import comb
@@ -26,7 +26,6 @@ from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.ownership import Workloads
 from moorage.table import Table, Tabular
 
 from .homeless_pods import EVICTED, REFUSED, UNSCHEDULABLE, HomelessPod, HomelessPods, noting_victims
@@ -337,7 +336,6 @@ def _domains(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[str]
 # ---- one loss ----------------------------------------------------------------------------------------------
 
 
-@dataclass
 class _DomainLosses:
     """Losses of domains, each taken back, beside what is without a node already.
 
@@ -356,23 +354,20 @@ class _DomainLosses:
         Whether volumes had to come free from lost nodes.
     """
 
-    scheduler: ChangingScheduler
-    domains: dict[str, list[str]]
-    question: SurvivalQuestion
-    label: str
-    waiting: Counter[str] = field(init=False)
-    detaches: bool = field(init=False, default=False)
-    _is_asked: Callable[[Pod], bool] = field(init=False)
-    _homeless: HomelessPods = field(init=False)
-    _workloads: Workloads = field(init=False)
-
-    def __post_init__(self) -> None:
-        scheduler = self.scheduler
+    def __init__(
+        self,
+        scheduler: ChangingScheduler,
+        domains: dict[str, list[str]],
+        question: SurvivalQuestion,
+        label: str,
+    ) -> None:
+        self.scheduler, self.domains, self.question, self.label = scheduler, domains, question, label
+        self.detaches = False
         if scheduler.controllers is not None:
             scheduler.controllers.budgets.look_ahead()
         self._homeless = HomelessPods(scheduler)
         self._workloads = workloads_of(scheduler.client)
-        self._is_asked = asked_about(scheduler, self.question.only)
+        self._is_asked = asked_about(scheduler, question.only)
         without = [each.pod for each in (*self._homeless.unmade, *self._homeless.waiting.values())]
         self.waiting = Counter(_name(self._lost(HomelessPod(pod, "", ""))) for pod in without)
 

@@ -60,29 +60,18 @@ _REPLICATED = (
 _COUNTED = (Pod, Job, CronJob, DaemonSet, *_REPLICATED)
 
 
-class PodTemplateFile(NamedTuple):
-    """What a file of ``--pod`` says.
-
-    Attributes
-    ----------
-    pod : Pod
-        With defaults and the name of its workload; not admitted.
-    """
-
-    pod: Pod
-    share: int
-
-
 class Templates(NamedTuple):
     """What all values of ``--pod`` say.
 
     Attributes
     ----------
+    pods : list of (Pod, int)
+        Each pod, with defaults and the name of its workload, and not admitted; and its number in a round.
     others : list of Object
         The other objects of the files, on which pods may depend.
     """
 
-    pods: list[PodTemplateFile]
+    pods: list[tuple[Pod, int]]
     others: list[Object]
     warnings: list[str]
 
@@ -127,7 +116,7 @@ def read_templates(
             with located(source=OPTION):
                 tops = _named(name, client, namespace or "")
         pods = [_template_of(top, client, templates.others, name) for top in tops]
-        templates.pods.extend(PodTemplateFile(pod, share) for pod in pods)
+        templates.pods.extend((pod, share) for pod in pods)
     return templates
 
 
@@ -147,7 +136,7 @@ def _template_of(top: Object, client: ObjectClient, others: Sequence[Object] = (
         return replace(pod, metadata=replace(pod.metadata, name=top.name, labels=labels))
 
 
-def as_gang(scheduler: PodScheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
+def as_gang(scheduler: PodScheduler, templates: Sequence[tuple[Pod, int]]) -> list[tuple[Pod, int]]:
     """Return the templates of a gang: of those whose pods are alike for the scheduler, and in one group, the
     first, with the shares of all. A gang of one kind of pods may have any number of them.
 
@@ -156,20 +145,20 @@ def as_gang(scheduler: PodScheduler, templates: Sequence[PodTemplateFile]) -> li
     InputError
         There is one kind of pods, and a number of them in a round.
     """
-    classes, kinds = scheduler.cache.state.classes, dict[object, PodTemplateFile]()
-    for template in templates:
-        kind = classes.intern(without_number(as_template(template.pod))), group_of(template.pod)
-        first = kinds.setdefault(kind, PodTemplateFile(template.pod, 0))
-        kinds[kind] = first._replace(share=first.share + template.share)
+    classes, kinds = scheduler.cache.state.classes, dict[object, tuple[Pod, int]]()
+    for pod, share in templates:
+        kind = classes.intern(without_number(as_template(pod))), group_of(pod)
+        first, shares = kinds.get(kind, (pod, 0))
+        kinds[kind] = first, shares + share
     if len(kinds) > 1:
         return list(kinds.values())
-    if any(template.share > 1 for template in templates):
+    if any(share > 1 for _, share in templates):
         raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
-    return [PodTemplateFile(templates[0].pod, 1)]
+    return [(templates[0][0], 1)]
 
 
 def template_group_warnings(
-    scheduler: PodScheduler, templates: Iterable[PodTemplateFile], gang: int | None
+    scheduler: PodScheduler, templates: Iterable[tuple[Pod, int]], gang: int | None
 ) -> Iterator[str]:
     """Yield a sentence about each pod group of templates that is missing, is part of a composite one, or asks
     for another number of pods.
@@ -180,9 +169,9 @@ def template_group_warnings(
         Pods of a gang that is counted.
     """
     units: dict[UnitKey, Pod] = {}
-    for template in templates if scheduler.handle.groups_pods else ():
-        if (unit := group_of(template.pod)) is not None:
-            units.setdefault(unit, template.pod)
+    for pod, _ in templates if scheduler.handle.groups_pods else ():
+        if (unit := group_of(pod)) is not None:
+            units.setdefault(unit, pod)
     for unit, pod in units.items():
         group, name = scheduler.context.groups.get(unit), "/".join(unit)
         if group is None:
@@ -197,18 +186,18 @@ def template_group_warnings(
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
 
 
-def queue_warnings(client: ObjectClient, templates: Sequence[PodTemplateFile]) -> Iterator[str]:
+def queue_warnings(client: ObjectClient, templates: Sequence[tuple[Pod, int]]) -> Iterator[str]:
     """Yield which of several templates, or of a gang, Kueue is not asked about."""
-    for pod in (template.pod for template in templates if is_queued(client, template.pod)):
+    for pod in (pod for pod, _ in templates if is_queued(client, pod)):
         what = "its quota, and the labels and tolerations of its flavors, do not count here"
         queue = f"{pod.namespace}/{pod.metadata.labels[QUEUE]}"
         yield f"{pod.key} is for LocalQueue {queue}: {what}; alone, or in check, they do."
 
 
-def turn_warnings(scheduler: ChangingScheduler, templates: Iterable[PodTemplateFile]) -> Iterator[str]:
+def turn_warnings(scheduler: ChangingScheduler, templates: Iterable[tuple[Pod, int]]) -> Iterator[str]:
     """Yield of which workloads of the cluster the next replica waits for pods before it, and not for room."""
-    for template in templates:
-        owner, namespace = template.pod.metadata.controller(), template.pod.namespace
+    for template, _ in templates:
+        owner, namespace = template.metadata.controller(), template.namespace
         if owner is None or owner.kind != StatefulSet.__name__:
             continue
         workload = find_object(scheduler.client, StatefulSet, owner.name, namespace)

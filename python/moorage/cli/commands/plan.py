@@ -47,7 +47,6 @@ from ..options.option_types import offered_nodes as nodes_of
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import Beginning
     from moorage.answers.runs.coming_nodes import ComingNodes
-    from moorage.answers.runs.pod_templates import PodTemplateFile
     from moorage.answers.scheduler import Scheduler
     from moorage.kube import Node, Pod
     from moorage.table import Tabular
@@ -457,8 +456,8 @@ def _answer(
             ahead = lead(scheduler)
             stage()
             notes = [*(_notes(scheduler, read.pods) if "templates" in options else ()), *ahead]
-            begun, pods = Beginning(setup.make, lead), [(each.pod, each.share) for each in read.pods]
-            answer = ask(PlanGround(scheduler, cluster.nodes, begun, pods, setup.coming))
+            begun = Beginning(setup.make, lead)
+            answer = ask(PlanGround(scheduler, cluster.nodes, begun, read.pods, setup.coming))
     if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     notes += queue_notes(scheduler.ask.queues()) if isinstance(answer, QuotaPlan) else ()
@@ -483,14 +482,14 @@ def _ahead(scheduler: Scheduler, coming: ComingNodes, drained: Sequence[str]) ->
     return ahead_of_drain(scheduler, coming, [node.name for node in select_nodes(scheduler.client, drained)])
 
 
-def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:
+def _notes(scheduler: Scheduler, given: Sequence[tuple[Pod, int]]) -> Iterator[str]:
     """Yield what to know about the pods of a question: those that are given, or else the pending ones."""
     from moorage.kube import group_of
 
     pending = scheduler.pods.pending
     if not (given or pending):
         yield NO_PENDING
-    pods = [(template.pod, template.share) for template in given] or [(pod, 1) for pod in pending.values()]
+    pods = given or [(pod, 1) for pod in pending.values()]
     grouped = sum(number for pod, number in pods if group_of(pod) is not None)
     if grouped and scheduler.handle.groups_pods:
         which = number_of(grouped, "pod belongs to a pod group", "pods belong to pod groups")

@@ -481,10 +481,10 @@ class Questions:
     ) -> Survival:
         """Return which nodes, zones or pools can be lost with every pod that runs there finding a place.
 
-        Pending pods are placed first. Then each domain is lost as by `remove_nodes`: its pods are made again
-        by their controllers, simulated or not, and a run places them, with evictions. A pod without a
-        controller is lost with its node. Pods of DaemonSets and static pods go with their nodes. Pods that
-        have no place before any loss do not count.
+        Pending pods are placed first. Then each domain is lost as by `fail_zone`, or a node by
+        `remove_nodes`: its pods are made again by their controllers, simulated or not, and a run places
+        them, with evictions. A pod without a controller is lost with its node. Pods of DaemonSets and static
+        pods go with their nodes. Pods that have no place before any loss do not count.
 
         Parameters
         ----------

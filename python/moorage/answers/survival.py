@@ -395,8 +395,10 @@ class _DomainLosses:
         if not moving:
             return None
         with self.scheduler.transaction():
-            self.scheduler.change.remove_nodes(nodes)
-            self.scheduler.context.lost_domains += tuple((self.label, name) for name in names)
+            if self.label == NODE:
+                self.scheduler.change.remove_nodes(nodes)
+            else:
+                self.scheduler.change.fail_zone([f"{self.label}={name}" for name in names])
             with noting_victims(self.scheduler) as victims:
                 result = self._run()
             homeless = self._homeless.after([*moving, *victims], result)

@@ -5,10 +5,8 @@ it acts in a replay.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-
-from msgspec import structs
 
 from moorage.kube import Object
 from moorage.lazy import NamedTuple
@@ -41,19 +39,6 @@ class AutoscalerSettings:
     seed: int = 0
     groups: GroupSettings | None = None
     last: LastPass = field(default_factory=LastPass, compare=False, repr=False)
-
-    def without(self, lost: Collection[tuple[str, str]]) -> AutoscalerSettings:
-        """The same where nothing can be launched with some labels, as those of a zone that is lost."""
-        if self.groups is not None:
-            kept = [
-                structs.replace(each, template=None)
-                if each.template is not None
-                and any(pair in lost for pair in each.template.metadata.labels.items())
-                else each
-                for each in self.groups.node_groups
-            ]
-            self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
-        return replace(self, options=(self.options or KarpenterOptions()).without(lost))
 
 
 class Scaler(Protocol):

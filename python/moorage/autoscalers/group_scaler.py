@@ -27,6 +27,7 @@ from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .hourly_cost import HourlyCost
+from .karpenter.karpenter_options import KarpenterOptions
 from .node_maker import NodeMaker
 from .node_prices import NodePrices, stored_prices
 from .providers.instance_type import ZONE, Shortage, is_short, node_offered_as
@@ -51,9 +52,8 @@ class GroupScaler:
     def __init__(
         self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, past_names: set[str] | None = None
     ) -> None:
-        self.scheduler = scheduler
-        self.autoscaling = autoscaling.without(scheduler.context.lost_domains)
-        self.settings = settings = self.autoscaling.groups or GroupSettings()
+        self.scheduler, self.autoscaling = scheduler, autoscaling
+        self.settings = settings = autoscaling.groups or GroupSettings()
         self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags, self.provided = flags_of(settings), groups_of(settings)
@@ -128,7 +128,8 @@ class GroupScaler:
 
     @property
     def _unavailable(self) -> tuple[Shortage, ...]:
-        return self.autoscaling.options.unavailable if self.autoscaling.options is not None else ()
+        options = self.autoscaling.options or KarpenterOptions()
+        return options.without(self.scheduler.context.lost_domains).unavailable
 
     def _is_short(self, node: Node) -> bool:
         return is_short(node_offered_as(node), self._unavailable)

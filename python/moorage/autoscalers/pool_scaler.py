@@ -17,7 +17,7 @@ from moorage.kube.model.cluster import now_of
 from moorage.kube.read.python_values import Source
 
 from .autoscaler_protocol import AutoscalerSettings, LastPass, Made, RoundDecision
-from .karpenter.claim_template import by_weight, idle_pools
+from .karpenter.claim_template import by_weight, idle_pools, template_labels
 from .karpenter.cluster_view import KINDS, NO_POOLS, ClusterObjects, ClusterView, PassInput
 from .karpenter.karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .karpenter.new_nodes_result import NewClaim, Provisioning
@@ -111,7 +111,8 @@ class PoolScaler:
         self.scheduler.sync()
         autoscaling, last, client = self.autoscaling, self.autoscaling.last, self.client
         stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
-        stored[NodePool] = [*stored_pools(client)]
+        pools = [*stored_pools(client)]
+        stored[NodePool] = [*pools]
         waiting: Sequence[Object] = stored[Pod]
         if pods is not None:
             known = {pod.key: pod for pod in stored[Pod]}  # a file of that name is not looked for
@@ -128,12 +129,13 @@ class PoolScaler:
             last.sources, last.types = sources, stored_types(autoscaling.types, client)
         types = last.types
         flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
-        flags = flags.without(self.scheduler.context.lost_domains)
+        lost = self.scheduler.context.lost_domains
+        flags = flags.without(lost)
         options = replace(flags, seed=autoscaling.seed, provider=flags.provider | types.provider)
         now = now_of(chain.from_iterable(stored.values())) if self.now is None else self.now
-        situation = PassInput(
-            types.by_pool, now, self.marked, chosen, nominated=self.nominated, launcher=launched
-        )
+        gone = [pool.name for pool in pools if template_labels(pool).items() & {*lost}]
+        by_pool = {name: () if name in gone else kinds for name, kinds in types.by_pool.items()}
+        situation = PassInput(by_pool, now, self.marked, chosen, nominated=self.nominated, launcher=launched)
         return PassQuestion(stored, situation, options, last, types.source, types.notes)
 
     def decide(self, pods: Sequence[str]) -> RoundDecision:

@@ -24,7 +24,7 @@ from moorage.kube.admission.request import service_account
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import percent, share
-from moorage.kube.model.node import ZONE
+from moorage.kube.model.node import SHORT_LABELS, ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, QUEUE, CronJob, Job
 from moorage.kube.read.python_values import Source
@@ -525,22 +525,33 @@ class ClusterChanges:
         """Remove all nodes of one or more zones (label topology.kubernetes.io/zone), with the pods on them.
         Autoscalers make no node there from now on.
 
+        Parameters
+        ----------
+        zone : str or sequence of str
+            Names of zones; as ``LABEL=VALUE`` what else fails together, such as a region or a rack.
+
         Raises
         ------
         InputError
             No node is in a zone.
         """
         nodes: list[Node] = self.scheduler.client.list(Node)[0]
-        by_zone = grouped((node.metadata.labels.get(ZONE), node.name) for node in nodes)
         zones = [zone] if isinstance(zone, str) else zone
+        lost = dict[tuple[str, str], list[str]]()
         for each in zones:
-            if each not in by_zone:
-                near = nearest_or_known(each, filter(None, by_zone))
+            name, _, value = each.rpartition("=")
+            keys = (name, *SHORT_LABELS.get(name, ())) if name else (ZONE,)
+            label = next((key for key in keys if any(key in node.metadata.labels for node in nodes)), keys[0])
+            by_value = grouped((node.metadata.labels.get(label), node.name) for node in nodes)
+            if value not in by_value:
+                near = nearest_or_known(value, filter(None, by_value))
                 if "," in each:
                     near = "; name each zone by itself, and repeat the option"
-                raise InputError(f'no Node is in the zone "{each}"{near}')
-        change = self.remove_nodes([name for each in dict.fromkeys(zones) for name in by_zone[each]])
-        self.scheduler.context.lost_domains += tuple((ZONE, each) for each in zones)
+                where = f'has the label "{each}"' if name else f'is in the zone "{each}"'
+                raise InputError(f"no Node {where}{near}")
+            lost[label, value] = by_value[value]
+        change = self.remove_nodes([*dict.fromkeys(chain.from_iterable(lost.values()))])
+        self.scheduler.context.lost_domains += tuple(lost)
         return change
 
     @typed

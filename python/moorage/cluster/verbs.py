@@ -140,8 +140,8 @@ VERBS = (
     ),
     ChangeVerb(
         "fail_zone",
-        "ZONE",
-        "Remove all nodes of a zone and the pods on them; none comes there.",
+        "ZONE|LABEL=VALUE",
+        "Remove all nodes of a zone, or with a label, and the pods on them; none like these comes.",
         is_joint=True,
     ),
     ChangeVerb("cordon", NODES, "Make nodes unschedulable."),

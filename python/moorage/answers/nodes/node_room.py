@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import cache
 from itertools import compress
 from typing import Literal
@@ -39,16 +39,16 @@ VERSION = "version"
 
 
 def grouped_rows(
-    scheduler: PodScheduler, by: str, more: Iterable[str] = NAMES
+    scheduler: PodScheduler, by: str, more: Collection[str] = NAMES
 ) -> tuple[str, dict[str, list[int]]]:
     """Return the rows of the nodes with each value of a label.
 
     Parameters
     ----------
     by : str
-        The key of a label; "zone", "region", "type", "pool" or "version", if no node has a label of that
-        name.
-    more : iterable of str
+        The key of a label; "zone", "region", "type" or "pool", if no node has a label of that name, and
+        "version", if it is among `more`.
+    more : collection of str
         What a user may have meant beside labels.
 
     Returns
@@ -69,7 +69,7 @@ def grouped_rows(
         groups = grouped((its[label], row) for row, its in zip(rows, labels, strict=True) if label in its)
         if groups:
             return label, groups
-    if by == VERSION:
+    if by == VERSION in more:
         nodes = [(node, row) for row in rows if (node := objects[row]) is not None]
         versions = ((node.status.node_info.kubelet_version, row) for node, row in nodes)
         if groups := grouped(each for each in versions if each[0]):

@@ -271,6 +271,17 @@ def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[st
     return vocabulary.set_of([*written, *vocabulary.of_labels(labels).by_key.values()])
 
 
+def template_labels(pool: NodePool) -> dict[str, str]:
+    """Labels of each node of a pool."""
+    node_class = pool.spec.template.spec.node_class_ref
+    return {
+        **known_labels_of([pool]).labels,
+        **pool.spec.template.metadata.labels,
+        POOL: pool.name,
+        f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
+    }
+
+
 def claim_template(
     pool: NodePool,
     catalogue: Catalogue,
@@ -285,14 +296,7 @@ def claim_template(
     best_effort : bool
         Whether minValues may be lowered to what there is.
     """
-    spec = pool.spec.template.spec
-    node_class = spec.node_class_ref
-    labels = {
-        **known_labels_of([pool]).labels,
-        **pool.spec.template.metadata.labels,
-        POOL: pool.name,
-        f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
-    }
+    spec, labels = pool.spec.template.spec, template_labels(pool)
     requirements = pool_requirements(pool, catalogue.vocabulary, labels | dict.fromkeys(SIMULATED, "true"))
     columns = catalogue.columns(types)
     left = columns.compatible(requirements) & columns.fitting({}, requirements)

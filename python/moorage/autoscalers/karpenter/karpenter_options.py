@@ -13,7 +13,7 @@ from moorage.kube import Object, TopologySpreadConstraint
 from moorage.kube.model.autoscaling import KarpenterSettings
 
 from ..providers.aws.node_class import ProviderOptions
-from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, Shortage
+from ..providers.instance_type import Shortage, labelled
 from ..providers.known_labels import NOTHING, KnownLabels
 
 VERSION = "1.15.0"
@@ -43,7 +43,8 @@ class KarpenterOptions:
     default_spreads : tuple of TopologySpreadConstraint
         Of ``--scheduler-config``: for pods without constraints of their own.
     unavailable : tuple of frozenset of str
-        Offerings that cannot be launched now: their capacity type, instance type, zone, or several of these.
+        Offerings that cannot be launched now: their capacity type, instance type, zone, a label as
+        ``key=value``, or several of these.
     most_types : int
         So many instance types a NodeClaim names.
     provider : KnownLabels
@@ -71,7 +72,7 @@ class KarpenterOptions:
 
     def without(self, lost: Iterable[tuple[str, str]]) -> KarpenterOptions:
         """The same where nothing can be launched with some labels."""
-        gone = [frozenset([value]) for label, value in lost if label in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE)]
+        gone = [frozenset(labelled({label: value})) for label, value in lost]
         return replace(self, unavailable=(*self.unavailable, *gone))
 
     @property

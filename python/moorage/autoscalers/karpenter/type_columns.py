@@ -28,7 +28,6 @@ from moorage.kube import NodeSelectorRequirement
 
 from ..providers.instance_type import (
     CAPACITY_TYPE,
-    INSTANCE_TYPE,
     RESERVED,
     ZONE,
     InstanceType,
@@ -92,16 +91,10 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, shared: SharedParts) ->
     """
     make = vocabulary.requirement
     reservation_id = vocabulary.known_labels.reservation_labels[0]
-    for each in of.requirements:
+    for each in of.stated:
         if id(each) not in shared.stated:
             shared.stated[id(each)] = make(each.key, each.operator, each.values)
-    own = [shared.stated[id(each)] for each in of.requirements]
-    named = {requirement.key for requirement in of.requirements}
-    own.append(make(INSTANCE_TYPE, "In", (of.name,)))
-    if ZONE not in named:
-        own.append(make(ZONE, "In", [offering.zone for offering in of.offerings]))
-    if CAPACITY_TYPE not in named:
-        own.append(make(CAPACITY_TYPE, "In", [offering.capacity_type for offering in of.offerings]))
+    own = [shared.stated[id(each)] for each in of.stated]
     offerings = []
     for offering in of.offerings:
         made_of = offering.zone, offering.capacity_type, offering.reservation_id, offering.requirements

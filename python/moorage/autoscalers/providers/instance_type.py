@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TypeVar
@@ -14,7 +14,7 @@ from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
 from moorage.kube.apiserver.decode import decode
 from moorage.kube.model.meta import total
-from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.node import HOSTNAME, REGION
 from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
 from moorage.kube.model.node import POOL as POOL
 from moorage.kube.model.node import ZONE as ZONE
@@ -151,6 +151,18 @@ class InstanceType:
     shown: ShownSizes | None = None
 
     @cached_property
+    def stated(self) -> tuple[NodeSelectorRequirement, ...]:
+        """The labels of its nodes, also those that only its name and its offerings say."""
+        own = {
+            INSTANCE_TYPE: [self.name],
+            ZONE: dict.fromkeys(each.zone for each in self.offerings),
+            CAPACITY_TYPE: dict.fromkeys(each.capacity_type for each in self.offerings),
+        }
+        for each in self.requirements:
+            own.pop(each.key, None)
+        return (*self.requirements, *requirements(own))
+
+    @cached_property
     def label_keys(self) -> frozenset[str]:
         """The labels that the type and its offerings name."""
         every = {self.requirements, *(offering.requirements for offering in self.offerings)}
@@ -196,7 +208,8 @@ _SPOT_LABELS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 """Labels of providers by which nodes of groups are known to be spot."""
 
 Shortage = frozenset[str]
-"""Capacity type, instance type and zone of the offerings; what is left out may be any."""
+"""Capacity type, instance type and zone of the offerings, or labels of their nodes as ``key=value``; what is
+left out may be any."""
 
 
 def shortage_of(text: str) -> Shortage:
@@ -205,8 +218,14 @@ def shortage_of(text: str) -> Shortage:
 
 
 def offered_as(kind: InstanceType, offering: Offering) -> frozenset[str]:
-    """Return by what an offering of a type may be named."""
-    return frozenset([kind.name, offering.zone, offering.capacity_type])
+    """Return by what an offering of a type may be named, also by the labels that all its nodes have."""
+    own = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
+    stated = {
+        each.key: each.values[0]
+        for each in (*kind.requirements, *offering.requirements)
+        if each.operator == "In" and len(each.values) == 1
+    }
+    return frozenset([*own.values(), *labelled(stated | own)])
 
 
 def node_offered_as(node: Node) -> frozenset[str]:
@@ -216,7 +235,12 @@ def node_offered_as(node: Node) -> frozenset[str]:
     kinds = {labels.get(key, "").lower().replace("_", "-") for key in _CAPACITY_TYPE_LABELS}
     is_spot = "spot" in kinds or any(labels.get(key) == "true" for key in _SPOT_LABELS)
     named = labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), "spot" if is_spot else "on-demand"
-    return frozenset(named)
+    return frozenset([*named, *labelled(labels)])
+
+
+def labelled(labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield labels as a shortage names them."""
+    return (f"{key}={value}" for key, value in labels.items())
 
 
 def is_short(offered: frozenset[str], shortages: Iterable[Shortage]) -> bool:
@@ -264,14 +288,14 @@ def refuse_unoffered(
 
 _OF_ONE_NODE = (
     *(HOSTNAME, "karpenter.sh/registered", "karpenter.sh/initialized"),
-    *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
+    *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, REGION),
 )
 _SYSTEM = ("kubernetes.io/arch", "kubernetes.io/os", GKE_ACCELERATOR)
 
 
 def seen_types(nodes: Iterable[Node], domains: frozenset[str] = DOMAINS) -> dict[str, list[InstanceType]]:
-    """Return the types of each pool's nodes, without prices, in the zones and of the capacity types that they
-    have there. They have the labels below some domains that all nodes of the type share."""
+    """Return the types of each pool's nodes, without prices, in the zones, regions and of the capacity types
+    that they have there. They have the labels below some domains that all nodes of the type share."""
     nodes_of: dict[str, dict[str, list[Node]]] = {}
     for node in nodes:
         labels = node.metadata.labels
@@ -294,15 +318,20 @@ def _type(name: str, nodes: list[Node], domains: frozenset[str]) -> InstanceType
         and all(node.metadata.labels.get(key) == value for node in nodes)
     }
     offerings = {
-        (node.metadata.labels.get(ZONE, ""), node.metadata.labels.get(CAPACITY_TYPE) or "on-demand")
-        for node in nodes
+        (its.get(ZONE, ""), its.get(CAPACITY_TYPE) or "on-demand", its.get(REGION, ""))
+        for its in (node.metadata.labels for node in nodes)
     }
     capacity, left = map(dict, _shown_amounts(nodes))
     overhead = {key: amount - left[key] for key, amount in capacity.items() if key in left}
     return InstanceType(
         name,
         capacity,
-        tuple([Offering(zone, kind, UNKNOWN) for zone, kind in sorted(offerings)]),
+        tuple(
+            [
+                Offering(zone, kind, UNKNOWN, requirements=requirements({REGION: [region]} if region else {}))
+                for zone, kind, region in sorted(offerings)
+            ]
+        ),
         requirements({key: (value,) for key, value in common.items()}),
         (overhead,),
     )

@@ -183,11 +183,11 @@ def _too_few_values(pool: NodePool, types: Sequence[InstanceType], vocabulary: V
     requirements = pool.spec.template.spec.requirements or ()
     minimums = [(each, each.min_values) for each in requirements if each.min_values is not None]
     of_pool = vocabulary.of_terms(requirements)
-    left = [kind for kind in types if minimums and of_pool.intersects(vocabulary.of_terms(kind.requirements))]
+    left = [kind for kind in types if minimums and of_pool.intersects(vocabulary.of_terms(kind.stated))]
     for requirement, least in minimums if left else ():
         key, allowed = requirement.key, vocabulary.of_terms([requirement])
         of_types = {
-            value for kind in left for each in kind.requirements if each.key == key for value in each.values
+            value for kind in left for each in kind.stated if each.key == key for value in each.values
         }
         values = [
             value

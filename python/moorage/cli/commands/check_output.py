@@ -212,7 +212,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         ]
         assert verdict.survival is not None
         by, pods = verdict.survival.by, number_of(number, "pod finds", "pods find")
-        option = "--fail-zone" if by == ZONE else "--remove-nodes"
+        option = "--remove-nodes" if by == NODE else "--fail-zone"
         lost = [name if by in (NODE, ZONE) else f"{by}={name}" for name in domains]
         removed = [RequestedChange(option, (name,)) for name in lost]
         is_shown = counts and any(_shows(finding.namespace) for finding in findings)

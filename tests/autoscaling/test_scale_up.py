@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscalers import InstanceType, NewNode, Offering, ScaleUp
+from moorage.autoscalers import GroupSettings, InstanceType, NewNode, NodeGroup, Offering, ScaleUp
 from moorage.kube import Node, NodeClaim, Quantity
 from tests.doors.autoscalers import LatePod
+from tests.make import written
 
 from .test_provision import pod, pool
 
@@ -188,3 +189,68 @@ def test_types_that_nodes_show_have_no_price() -> None:
     assert [one.instance_type for one in answer.nodes] == ["big"]
     assert answer.price is None
     assert "at unknown prices" in answer.headline()
+
+
+# ---- node groups of cluster-autoscaler
+
+
+def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
+    room = {"cpu": cpu, "memory": "16Gi", "pods": "20"}
+    labels = {"kubernetes.io/hostname": name} | labels
+    return written(
+        "v1/Node", {"name": name, "labels": labels}, status={"allocatable": room, "capacity": room}
+    )
+
+
+def test_a_label_may_be_without_a_value() -> None:
+    role = "node-role.kubernetes.io/worker"
+    there = [node("worker", "1", **{role: ""}), node("other", "1")]
+    groups = GroupSettings([NodeGroup("workers", max_size=2, label=f"{role}=")])
+    answer = Scheduler(load([*there, pod("a"), pod("b"), pod("c")])).ask.scale_up(groups=groups)
+    assert [one.name for one in answer.nodes] == ["workers-1"]
+
+
+def test_both_autoscalers_decide_about_the_pods_that_they_accept() -> None:
+    there = node("one", "1", pool="a")
+    pods = [pod("web", "3"), pod("tied", "3", nodeSelector={"pool": "b"}), pod("huge", "9")]
+    template = node("template", pool="b")
+    scheduler = Scheduler(load([there, pool(), *pods]))
+    answer = scheduler.ask.scale_up(
+        four_cores(), groups=GroupSettings([NodeGroup("b", template, label="pool=b")])
+    )
+    assert sorted((one.by, one.pool) for one in answer.nodes) == [
+        ("Karpenter", "default"),
+        *[("cluster-autoscaler", "b")] * 2,
+    ]
+    assert answer.headline().startswith("Karpenter 1.15.0 and cluster-autoscaler 1.36.1: 3 new nodes")
+    assert answer.doubled == ("default/web",)
+    assert answer.remarks()[1].startswith("1 pod has new nodes of Karpenter and of cluster-autoscaler")
+    (waits,) = answer.waiting
+    assert (waits.pod, waits.refused_by) == ("default/huge", "Karpenter and cluster-autoscaler")
+    assert waits.reason.endswith("; cluster-autoscaler: pod didn't trigger scale-up: 1 Insufficient cpu")
+
+
+def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "one", "uid": "1", "controller": True}
+    mirror = pod("proxy-one", "1", nodeName="one")
+    mirror["metadata"] |= {
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+        "ownerReferences": [owner],
+    }
+    agent = written(
+        "apps/v1/DaemonSet",
+        {"name": "agent", "namespace": "default"},
+        {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": pod("x", "1")["spec"]},
+        },
+    )
+    scheduler = Scheduler(
+        load(
+            [node("one", **{"eks.amazonaws.com/nodegroup": "g"}), mirror, agent, pod("a", "2"), pod("b", "2")]
+        )
+    )
+    answer = scheduler.ask.scale_up(groups=GroupSettings([NodeGroup("g")]), keep=True)
+    assert [one.pods for one in answer.nodes] == [("default/b",)]
+    on = [one for one in scheduler.cache.state.pods() if one.spec.node_name == "g-1"]
+    assert sorted(one.name.partition("-")[0] for one in on) == ["agent", "b", "proxy"]

@@ -18,6 +18,9 @@ EXAMPLES = ["-f", "examples"]
 GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 TYPES = "examples/karpenter/instance_types.yaml"
+POOLS = ["-f", "examples/karpenter/cluster.yaml", "--instance-types", TYPES]
+NODE_GROUPS = ["-f", "tests/data/troubleshoot_bundle.json", "-f", "examples/node-groups/release.yaml"]
+NODE_GROUPS += ["--node-groups", "examples/node-groups/groups.yaml"]
 UNDERUSED = "examples/karpenter/underused/cluster.yaml"
 GANG = ["-f", "tests/data/gang.yaml", "--kubernetes-version", "1.37"]
 GROUPS = [*GANG, "--feature-gates", "GenericWorkload=true"]
@@ -51,6 +54,10 @@ COMMANDS = [
         TYPES,
         "--once",
     ],
+    ["check", *POOLS],
+    ["simulate", *POOLS],
+    ["plan", "nodes", *POOLS],
+    ["check", *NODE_GROUPS],
     ["check", "--synthetic", "nodes=3,pods=9"],
     ["check", *EXAMPLES, "--survive", "node", "--at-once", "2"],
     ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],

@@ -38,10 +38,8 @@ from moorage.autoscalers.cluster_autoscaler.node_snapshot import NodeSnapshot as
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as place_pods
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
-from moorage.autoscalers.group_settings import checked_groups as checked_groups
 from moorage.autoscalers.group_settings import flags_of as flags_of
 from moorage.autoscalers.group_sources import known_groups as known_groups
-from moorage.autoscalers.judge import Judge as Judge
 
 # Why a pool is idle, for each condition.
 from moorage.autoscalers.karpenter.claim_template import why_idle as why_idle
@@ -68,7 +66,6 @@ from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
 # Facts and changes as values: each change is made, to see that it helps.
-from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
 from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
 
 # The nodes of two rounds, whose names have to differ.

@@ -39,10 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def cheap_forks(request: pytest.FixtureRequest) -> None:
-    """What earlier tests left is not looked at in the processes that a twin forks: that would copy it."""
-    if request.node.path.parent.name == "twin":
-        gc.freeze()
+def cheap_collections() -> None:
+    """What earlier tests left is not looked at again: not by tests that look for garbage, and not in the
+    processes that a twin forks, which would copy it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")

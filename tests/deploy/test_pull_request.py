@@ -193,7 +193,7 @@ class Forge(BaseHTTPRequestHandler):
 def forge() -> Iterator[tuple[str, type[Forge]]]:
     handler = type("Forge", (Forge,), {"comments": [], "asked": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", handler
         server.shutdown()

@@ -213,7 +213,6 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def freeze() -> None:
     """What there is before is not looked at again, but for its caches."""
     gc.unfreeze()
-    gc.collect()
     Stream.caches = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
     gc.freeze()
 

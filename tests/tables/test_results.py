@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ def crowded() -> Scheduler:
     return one
 
 
+@cache
 def results() -> dict[str, Tabular]:
     one = make()
     before = one.fork()
@@ -61,20 +63,27 @@ def of_changes() -> dict[str, Tabular]:
     }
 
 
-RESULTS = results()
+NAMES = [
+    *("cluster", "run", "explanation", "difference", "capacity", "plan", "nodes", "bound"),
+    *("change", "rollout", "feasibility", "examination"),
+]
 
 
-@pytest.mark.parametrize("name", RESULTS)
+def test_each_result_is_named() -> None:
+    assert [*results()] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_shown_on_one_screen(name: str) -> None:
-    lines = repr(RESULTS[name]).splitlines()
+    lines = repr(results()[name]).splitlines()
     assert 1 < len(lines) <= 13
-    assert len(RESULTS[name]._repr_html_()) < 20_000
+    assert len(results()[name]._repr_html_()) < 20_000
     assert max(map(len, lines[1:])) <= 110
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_result_converts(name: str) -> None:
-    result = RESULTS[name]
+    result = results()[name]
     table = result.table()
     assert nanoarrow.ArrayStream(result).read_all().to_pylist() == [
         dict(zip(table.columns, row, strict=True)) for row in zip(*table.to_dict().values(), strict=True)
@@ -150,7 +159,7 @@ def test_a_difference_has_a_headline() -> None:
 
 
 def test_a_change_and_a_rollout() -> None:
-    change, rollout = RESULTS["change"], RESULTS["rollout"]
+    change, rollout = results()["change"], results()["rollout"]
     assert repr(change).splitlines()[:2] == ["changed: 50, deleted: 50", "FIELD    NAME     REASON"]
     assert change.to_dict().keys() == {"changed", "deleted"}
     assert repr(mo.Change()) == "no change"
@@ -164,12 +173,12 @@ def test_a_change_and_a_rollout() -> None:
 
 
 def test_where_a_pod_fits() -> None:
-    assert repr(RESULTS["feasibility"]).splitlines()[0] == "fits 50 nodes"
+    assert repr(results()["feasibility"]).splitlines()[0] == "fits 50 nodes"
     assert repr(make().can_schedule_pod(pod("w", requests={"cpu": 9}))).startswith(
         "0/2 nodes are available: "
     )
     (failure,) = make().schedule_pods([pod("w", requests={"cpu": 9})]).unschedulable.values()
     assert repr(failure) == "Failure('0/2 nodes are available: 2 Insufficient cpu.')"
-    found = RESULTS["examination"]
+    found = results()["examination"]
     assert repr(found).startswith("fits 0 of 60 nodes; 0/60 nodes are available: ")
     assert make().examine(pod("w")).table().to_dict()["reasons"] == [None, None]

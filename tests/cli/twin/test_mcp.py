@@ -140,7 +140,7 @@ def test_tools_over_streams() -> None:
     assert structured["exitCode"] == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port(twin: AskedTwin) -> Iterator[int]:
     server = McpServer(("127.0.0.1", 0), twin.reply)
     yield server.port

@@ -115,8 +115,12 @@ def one_too_many() -> None:
     assert one.find("one too many", ABSENT) == 8
 
 
-@pytest.mark.parametrize("check", [removed_and_put_back, one_too_many])
-def test_what_is_put_without_memory_is_put_whole_or_not_at_all(check: Callable[[], None]) -> None:
+def puts_without_memory() -> None:
+    removed_and_put_back()
+    one_too_many()
+
+
+def test_what_is_put_without_memory_is_put_whole_or_not_at_all() -> None:
     """In a process of its own: other threads of this one would run out of memory, too."""
     pytest.importorskip("_testcapi", reason="a CPython without its test modules")
-    run_alone(check)
+    run_alone(puts_without_memory)

@@ -10,41 +10,12 @@ import shlex
 import pytest
 
 from moorage.cli import main
-from tests.house.source import ROOT
 
-TRACES = ROOT / "tests/data/traces"
 SHOP = "-f", "examples/shop/cluster.yaml"
 RELEASE = *SHOP, "-f", "examples/shop/release/web.yaml"
 
 
 pytestmark = pytest.mark.usefixtures("in_the_repository")
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("nasa.swf", "swf"),
-        ("falco.log", "audit"),
-        ("aks_wrapped.log", "audit"),
-        ("bare-pods.sktrace", "simkube"),
-        ("cluster_job_log", "philly"),
-        ("cluster_machine_list", "philly"),
-        ("../simkube/trace.json", "simkube"),
-        ("../openb/nodes.csv", "openb"),
-    ],
-)
-def test_the_command_that_reads_a_trace_is_named(
-    name: str, form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for more in ([], ["-f", str(TRACES / "dump.json")]):
-        assert main(["check", *more, "-f", str(TRACES / name)]) == 2
-        assert capsys.readouterr().err.endswith(f"; moorage replay --format {form} reads it\n")
-
-
-def test_events_alone_are_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "-f", str(TRACES / "events.json")]) == 2
-    hint = "to replay events as a trace, use moorage replay --format kubectl-events"
-    assert hint in capsys.readouterr().err
 
 
 def test_what_is_left_out_stands_in_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +62,19 @@ def test_after_a_loss_that_command_removes_the_nodes(capsys: pytest.CaptureFixtu
     named = why(*SHOP, "--scale", "deploy/shop/web=9", "--survive", "zone", capsys=capsys)
     assert named.startswith("moorage explain --all-pending -f ")
     assert re.search(r" --fail-zone [abc]$", named)
+
+
+def test_what_was_compared_is_said_in_all_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ["check", *SHOP, "--cordon", "old-a", "--upgrade-from", "1.35"]
+    gate += ["--kubernetes-version", "1.37"]
+    changes, upgrade = "changes: --cordon old-a", "1.35 to 1.37: no pod loses its node"
+    for form in ("table", "wide", "markdown", "github", "junit", "csv", "name"):
+        assert main([*gate, "-o", form]) == 0
+        out, err = capsys.readouterr()
+        said = (err if form in ("csv", "name") else out).replace("\\_", "_")
+        assert (changes in said, upgrade in said) == (True, True)
+        assert not (form == "csv" and upgrade in out)
+    assert main([*gate, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["changes"] == ["--cordon old-a"]
+    assert document["upgrade"] == {"from": "1.35", "to": "1.37", "lost": 0, "ended": [], "touched": []}

@@ -34,7 +34,6 @@ from moorage._core.base.resources import pod_requests as pod_requests
 
 # Rules of matching, one by one, and as parts of twins.
 from moorage._core.base.selectors import field_requirement_error as field_requirement_error
-from moorage._core.base.selectors import find_intolerable_taint as find_intolerable_taint
 from moorage._core.base.selectors import pod_matches_node_selector as pod_matches_node_selector
 from moorage._core.base.selectors import tolerates as tolerates
 
@@ -108,13 +107,6 @@ from moorage._core.devices.gpu_shares import MAX_MODELS as MAX_MODELS
 from moorage._core.devices.gpu_shares import RANDOM as RANDOM
 from moorage._core.devices.gpu_shares import WORST_FIT as WORST_FIT
 from moorage._core.devices.gpu_shares import GpuShares as GpuShares
-
-# Pods that are made when they are read.
-from moorage._core.preempt.bound_pods import BoundPods as BoundPods
-from moorage._core.preempt.bound_pods import held_of as held_of
-from moorage._core.preempt.bound_pods import nodes_of as nodes_of
-from moorage._core.preempt.bound_pods import not_terminating as not_terminating
-from moorage._core.preempt.bound_pods import selected as selected
 
 # Dry runs, compared with a twin that looks at objects.
 from moorage._core.preempt.dry_runs import DryRuns as DryRuns

@@ -146,11 +146,6 @@ class ObjectStore(ShortRepr):
         return self._tables.changes
 
     @property
-    def history(self) -> int:
-        """The number of events of each kind that are kept, at least."""
-        return self._history
-
-    @property
     def is_unwritten(self) -> bool:
         """Whether nothing was ever written."""
         return self._tables.version == FIRST_VERSION

@@ -192,13 +192,10 @@ class PluginErrors(SavedFields):
     """Logs and counts the exceptions that plugins of a scheduler raise, and their answers that are refused,
     as `PluginError`.
 
-    Parameters
-    ----------
-    fail_fast : bool
-        Raise an exception instead of failing the pod in question.
-
     Attributes
     ----------
+    fail_fast : bool
+        Raise an exception instead of failing the pod in question; by default not.
     counts : Counter
         Number of exceptions by plugin and exception type.
     first : dict of str to str
@@ -209,8 +206,8 @@ class PluginErrors(SavedFields):
 
     fields = ("counts", "first", "scores")
 
-    def __init__(self, fail_fast: bool = False) -> None:
-        self.fail_fast = fail_fast
+    def __init__(self) -> None:
+        self.fail_fast = False
         self.counts: Counter[Kind] = Counter()
         self.first: dict[str, str] = {}
         self.scores: dict[str, bool] = {}

@@ -339,19 +339,6 @@ class Profile:
             return plugin.rejection(verdict, shape)
         return statuses[verdict & REASONS]
 
-    def without(self, name: str) -> Profile:
-        """Return the profile without one plugin."""
-        points = self.points and {
-            point: [other for other in names if other != name] for point, names in self.points.items()
-        }
-        return replace(
-            self,
-            plugins=[p for p in self.plugins if p.name != name],
-            weight_overrides={key: n for key, n in self.weight_overrides.items() if key != name},
-            placement_weights={key: n for key, n in self.placement_weights.items() if key != name},
-            points=points,
-        )
-
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides."""
         plugin = self.claim_plugins.of_devices

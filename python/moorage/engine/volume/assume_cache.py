@@ -87,7 +87,6 @@ class AssumeCache(ShortRepr, SavedFields, Generic[T]):
         if index_name and index_func:
             self._objects.by_index(index_name, "")  # builds the index in order of insertion
         self._assumed: dict[str, T] = {}
-        self._assumptions = 0
         self._lock = RLock()
         if informer is not None:
             informer.add_event_handler(self)
@@ -242,7 +241,6 @@ class AssumeCache(ShortRepr, SavedFields, Generic[T]):
                 about = f'{self.description} "{key}"'
                 raise VolumeError(f"{about} is out of sync (stored: {stored}, assume: {new})")
             self._assumed[key] = obj
-            self._assumptions += 1
 
     def restore(self, key: str) -> None:
         """End the assumed state of an object. Unknown keys are ignored.
@@ -254,14 +252,8 @@ class AssumeCache(ShortRepr, SavedFields, Generic[T]):
         """
         with self._lock:
             self._assumed.pop(key, None)
-            self._assumptions += 1
 
     # ---- reading -------------------------------------------------------------------------------------------
-
-    @property
-    def changes(self) -> int:
-        """A number that grows whenever the result of `find` changes for some key."""
-        return self._objects.changes + self._assumptions
 
     def find(self, key: str) -> T | None:
         """Return the assumed state of an object, or the informer's state if there is none.
@@ -361,11 +353,6 @@ class AssumeCache(ShortRepr, SavedFields, Generic[T]):
             objects = self._objects.items_by_index(self._index_name, value)
             objects.update((key, obj) for key, obj in self._assumed.items() if key in objects)
         return tuple(objects.values())
-
-    # ---- transactions --------------------------------------------------------------------------------------
-
-    def _restored(self) -> None:
-        self._assumptions += 1
 
     # ---- within --------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError
 from moorage.lazy import NamedTuple
 
-from ..apiserver.struct_tables import read_table
+from ..apiserver.struct_tables import Wanted, read_table, split_wanted, value_at
 from ..field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported
 from ..model.meta import is_dns_label, is_subdomain, percent
 from ..model.meta import quantity as check_quantity
@@ -343,6 +343,8 @@ _FORMATS = ("dns1123Label", "dns1123Subdomain", "labelValue", "qualifiedName")
 CHECKS: dict[str, Callable[..., Check]] = {
     **{name: partial(_of_format, name) for name in _FORMATS},
     "csiDriver": lambda: _csi_driver,
+    "forbidden": lambda *why: lambda _: [forbidden(" ".join(why))],
+    "invalid": lambda *why: _refusing(lambda _: True, " ".join(why)),
     "in": _one_of,
     "min": _least,
     "max": _most,
@@ -477,9 +479,9 @@ _ABSENT = {"always": "", "zero": 0}
 
 
 class FieldRule(NamedTuple):
-    """The rules of a field: the text if it has to be there, checks of its value, whether an empty text is
-    one, what is checked in place of nothing (None for nothing), whether they hold of new manifests alone, and
-    when they hold."""
+    """The rules of a field, or of one below it: the text if it has to be there, checks of its value, whether
+    an empty text is one, what is checked in place of nothing (None for nothing), whether they hold of new
+    manifests alone, what is wanted of other fields, and when they hold."""
 
     name: str
     required: str | None
@@ -487,7 +489,14 @@ class FieldRule(NamedTuple):
     pointer: bool
     absent: Any
     is_of_new: bool
+    wanted: tuple[Wanted, ...]
     when: Condition
+
+    def judge(self, value: Json, path: str, _root: Json) -> Iterator[Fault]:
+        """Yield what is wrong with the field of a struct, if the others are as is wanted (a `Rule`)."""
+        if all(wanted.holds(value) for wanted in self.wanted):
+            given = value_at(value, tuple(self.name.split(".")))
+            yield from self.faults(given, f"{path}.{self.name}" if path else self.name)
 
     def faults(self, value: Any, field: str) -> Iterator[Fault]:
         """Yield what is wrong with a value; None for a field that is not there."""
@@ -501,20 +510,35 @@ class FieldRule(NamedTuple):
 
 @cache
 def field_rules() -> dict[str, list[FieldRule]]:
-    """Return the fields with rules, by struct.
+    """Return the fields with rules that no other field changes, by struct.
 
     Of a field there are rules between semicolons: the words of a `field_check`, ``required`` and the text of
     the error, ``pointer`` where an empty text or struct is as wrong as another, ``always`` and ``zero`` where
     a field that is not there is checked as an empty text or the number 0, and ``new`` where only new
     manifests are held to them.
     """
+    return {struct: [rule for rule in rules if not rule.wanted] for struct, rules in _all_rules().items()}
+
+
+@cache
+def dependent_rules() -> dict[str, list[Conditional]]:
+    """Return the rules of fields that want something of others, by struct."""
+    return {
+        struct: [Conditional(rule.judge, rule.when, rule.is_of_new) for rule in rules if rule.wanted]
+        for struct, rules in _all_rules().items()
+    }
+
+
+@cache
+def _all_rules() -> dict[str, list[FieldRule]]:
     path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
     return {struct: [_field_rule(*row) for row in rows] for struct, rows in read_table(path).items()}
 
 
 def _field_rule(name: str, rules: str, when: Condition) -> FieldRule:
     text, checks, absent = None, list[FieldCheck](), None
-    listed = rules.split("; ")
+    bare, wanted = split_wanted(rules)
+    listed = bare.split("; ")
     for rule in listed:
         word, *arguments = rule.split()
         if word == "required":
@@ -523,7 +547,7 @@ def _field_rule(name: str, rules: str, when: Condition) -> FieldRule:
             absent = _ABSENT[word]
         elif word not in ("pointer", "new"):
             checks.append(field_check(word, *arguments))
-    return FieldRule(name, text, tuple(checks), "pointer" in listed, absent, "new" in listed, when)
+    return FieldRule(name, text, tuple(checks), "pointer" in listed, absent, "new" in listed, wanted, when)
 
 
 def first_fault(rules: list[FieldRule], value: Any) -> Fault | None:

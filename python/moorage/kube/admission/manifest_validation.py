@@ -37,6 +37,7 @@ from .field_checks import (
     Conditional,
     FieldRule,
     conditional,
+    dependent_rules,
     field_rules,
 )
 from .request import without_admission
@@ -74,7 +75,8 @@ def _plan(struct: str) -> _Plan:
         from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions
 
         tables.append(OF_POLICIES)
-    rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
+    between = [conditional(rule) for listed in tables for rule in listed.get(struct, ())]
+    rules = *dependent_rules().get(struct, ()), *between
     inner = [_OF_RULES, *(each for each in planned_parts(struct, _plan) if each[0] not in _APART)]
     if struct == "core.v1.Node":  # which may be created with a status
         inner.append(("status", "core.v1.NodeStatus", ""))

@@ -55,6 +55,7 @@ from ..releases import ALWAYS, DEFAULT_GATES
 from .field_checks import (
     FieldRule,
     conditional,
+    dependent_rules,
     field_rules,
     first_fault,
     format_causes,
@@ -453,7 +454,7 @@ _BETWEEN = {
         (
             "core.v1",
             "scheduling_rules",
-            "NodeSelectorTerm PodAffinityTerm PodOS PodSpec Taint Toleration TopologySpreadConstraint",
+            "NodeSelectorTerm PodAffinityTerm PodSpec Taint Toleration TopologySpreadConstraint",
         ),
         ("meta.v1", "scheduling_rules", "LabelSelector LabelSelectorRequirement"),
         ("policy.v1", "workload_rules", "PodDisruptionBudgetSpec"),
@@ -470,7 +471,7 @@ _BETWEEN = {
     (
         *("scheduling.v1beta1.PodGroup", "scheduling.v1beta1.PodGroupSchedulingPolicy"),
         *("scheduling.v1beta1.PodGroupSpec", "scheduling.v1beta1.DisruptionMode"),
-        *("scheduling.v1alpha3.CompositePodGroup", "scheduling.v1alpha3.CompositePodGroupSchedulingPolicy"),
+        "scheduling.v1alpha3.CompositePodGroupSchedulingPolicy",
         *("scheduling.v1alpha3.CompositeDisruptionMode", "LeaderWorkerSetSpec"),
     ),
     "group_rules",
@@ -483,7 +484,8 @@ def _rules_between(name: str) -> list[StructRule]:
     """The rules of a struct for objects whose server is not known: of two that exclude each other, the one
     that allows more."""
     module = import_module(f".rules.{_BETWEEN[name]}", __package__)  # most objects have no such struct
-    listed = [each for each in map(conditional, module.RULES[name]) if not each.is_of_new]
+    rules = *dependent_rules().get(name, ()), *map(conditional, module.RULES[name])
+    listed = [each for each in rules if not each.is_of_new]
     always = [rule for rule, when, _ in listed if when is ALWAYS]
     return always or [each.rule for each in listed[-1:]]
 

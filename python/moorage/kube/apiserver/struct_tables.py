@@ -60,8 +60,14 @@ class Wanted(NamedTuple):
     """What another field is where a default holds: one of some values, or there if there are none; or not."""
 
     path: tuple[str, ...]
-    values: tuple[str, ...]
+    values: tuple[str | bool | None, ...]
     is_so: bool
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is so in a struct, or in its JSON value."""
+        other = value_at(value, self.path)
+        is_one = (None if other == "" else other) in self.values
+        return (is_one if self.values else other not in (None, "", [], ())) == self.is_so
 
 
 class Default(NamedTuple):
@@ -98,11 +104,7 @@ class Default(NamedTuple):
             return False
         if self.source and not value_at(value, self.source):
             return False
-        for path, values, is_so in self.wanted:
-            other = value_at(value, path)
-            if (other in values if values else other not in (None, "", [], ())) != is_so:
-                return False
-        return True
+        return all(wanted.holds(value) for wanted in self.wanted)
 
 
 def value_at(value: Any, path: tuple[str, ...]) -> Any:
@@ -116,6 +118,17 @@ def value_at(value: Any, path: tuple[str, ...]) -> Any:
 
 
 _WANTED = re.compile(r"; (if|unless) ([\w.]+)((?: \w+)*)$")
+_WORDS = {"true": True, "false": False, "absent": None}
+
+
+def split_wanted(text: str) -> tuple[str, tuple[Wanted, ...]]:
+    """Return a line without what it wants of other fields, and that."""
+    wanted = list[Wanted]()
+    while (match := _WANTED.search(text)) is not None:
+        text = text[: match.start()]
+        values = tuple(_WORDS.get(word, word) for word in match[3].split())
+        wanted.append(Wanted(tuple(match[2].split(".")), values, match[1] == "if"))
+    return text, tuple(wanted)
 
 
 @cache
@@ -126,13 +139,10 @@ def default_lines() -> dict[str, list[Default]]:
 
 
 def _default(name: str, text: str, when: Condition) -> Default:
-    wanted = list[Wanted]()
-    while (match := _WANTED.search(text)) is not None:
-        text = text[: match.start()]
-        wanted.append(Wanted(tuple(match[2].split(".")), tuple(match[3].split()), match[1] == "if"))
+    text, wanted = split_wanted(text)
     bare = text.removesuffix("; zero")
     source = tuple(bare[2:].split(".")) if bare.startswith("= ") else ()
-    return Default(tuple(name.split(".")), "" if source else bare, source, bare != text, tuple(wanted), when)
+    return Default(tuple(name.split(".")), "" if source else bare, source, bare != text, wanted, when)
 
 
 _open: set[str] = set()

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from ...cel.cel_errors import CompileError
 from ...cel.parser import RESERVED
 from ...cel.values import STRING, CelType, list_of
-from ...field_errors import Fault, Json, duplicate, forbidden, invalid, part, parts, required, unsupported
+from ...field_errors import Fault, Json, duplicate, invalid, part, parts, required, unsupported
 from ..field_checks import Rules, format_causes
 from .bound_policies import BOOLS
 from .policy_expressions import OBJECT, PATCH, Environment, compile_text
@@ -48,11 +47,6 @@ def _compiled(
 
 def _policy_errors(value: Json, path: str, makes_patches: bool) -> Iterator[Fault]:
     """Yield what is wrong with what both kinds of policies have; the environment comes from `_declared`."""
-    constraints = value.get("matchConstraints")
-    if constraints is None:
-        yield Fault(f"{path}.matchConstraints", required())
-    elif not part(value, "matchConstraints").get("resourceRules"):
-        yield Fault(f"{path}.matchConstraints.resourceRules", required())
     has_params = isinstance(value.get("paramKind"), dict)
     environment = Environment(has_params=has_params, makes_patches=makes_patches)
     yield from _condition_errors(value, path, environment._replace(makes_patches=False))
@@ -100,10 +94,6 @@ def _validating_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     yield from _policy_errors(value, path, False)
     faults, environment = _declared(value, path, False)
     yield from faults
-    if not value.get("validations") and not value.get("auditAnnotations"):
-        for name in ("validations", "auditAnnotations"):
-            why = "validations or auditAnnotations must contain at least one item"
-            yield Fault(f"{path}.{name}", required(why))
     for at, validation in enumerate(parts(value, "validations")):
         yield from _validation_errors(validation, f"{path}.validations[{at}]", environment)
 
@@ -164,25 +154,8 @@ def _wildcard_errors(value: Json, path: str, name: str, what: str) -> Iterator[F
         yield Fault(f"{path}.{name}", invalid(items, why))
 
 
-def _param_ref_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """A reference to params."""
-    has_name, has_selector = bool(_text(value, "name")), value.get("selector") is not None
-    if has_name and has_selector:
-        for name in ("name", "selector"):
-            yield Fault(f"{path}.{name}", forbidden("name and selector are mutually exclusive"))
-    elif not has_name and not has_selector:
-        yield Fault(path, required("one of name or selector must be specified"))
-
-
-def _binding_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    """The binding of a policy."""
-    if root.get("kind") == "ValidatingAdmissionPolicyBinding":
-        yield from _action_errors(value.get("validationActions") or [], f"{path}.validationActions")
-
-
-def _action_errors(actions: list[Any], field: str) -> Iterator[Fault]:
-    if not actions:
-        yield Fault(field, required())
+def _action_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    actions, field = value.get("validationActions") or [], f"{path}.validationActions"
     for at, action in enumerate(actions):
         if action not in _ACTIONS:
             yield Fault(f"{field}[{at}]", unsupported(action, _ACTIONS))
@@ -192,12 +165,18 @@ def _action_errors(actions: list[Any], field: str) -> Iterator[Fault]:
         yield Fault(field, invalid(actions, _BOTH))
 
 
+def _param_ref_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """A reference to params."""
+    has_name, has_selector = bool(_text(value, "name")), value.get("selector") is not None
+    if not has_name and not has_selector:
+        yield Fault(path, required("one of name or selector must be specified"))
+
+
 _OF = "admissionregistration.v1."
 RULES: Rules = {
     f"{_OF}ValidatingAdmissionPolicySpec": (_validating_errors,),
     f"{_OF}MutatingAdmissionPolicySpec": (_mutating_errors,),
-    f"{_OF}ValidatingAdmissionPolicyBindingSpec": (_binding_errors,),
-    f"{_OF}MutatingAdmissionPolicyBindingSpec": (_binding_errors,),
+    f"{_OF}ValidatingAdmissionPolicyBindingSpec": (_action_errors,),
     f"{_OF}NamedRuleWithOperations": (_rule_errors,),
     f"{_OF}ParamRef": (_param_ref_errors,),
 }

@@ -96,12 +96,7 @@ def _request_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _device_toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    operator, effect = value.get("operator") or "Equal", value.get("effect")
-    if operator == "Exists" and value.get("value"):
-        why = "must be empty for operator `Exists`"
-        yield Fault(f"{path}.value", invalid(value["value"], why))
-    if operator == "Equal":
-        yield from format_causes("labelValue", value.get("value"), f"{path}.value")
+    effect = value.get("effect")
     if effect and effect not in ("NoExecute", "NoSchedule", "None"):
         yield Fault(f"{path}.effect", unsupported(effect, ("NoExecute", "NoSchedule")))
 

@@ -32,14 +32,6 @@ def _group_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     policy = "minMember" if is_godel else "schedulingPolicy"
     if spec.get(policy) is None:
         yield Fault(f"spec.{policy}", required())
-    if spec.get("parentCompositePodGroupName") and spec.get("workloadRef") is None:
-        yield Fault("spec.workloadRef", required())
-
-
-def _composite_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
-    for name in ("schedulingPolicy", "workloadRef"):
-        if part(value, "spec").get(name) is None:
-            yield Fault(f"spec.{name}", required())
 
 
 def _worker_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -54,7 +46,6 @@ RULES: Rules = {
     "scheduling.v1beta1.PodGroupSpec": (lambda spec, path, _: claim_faults(spec, path),),
     "scheduling.v1beta1.PodGroupSchedulingPolicy": _one_of("basic", "gang"),
     "scheduling.v1beta1.DisruptionMode": _one_of("single", "all"),
-    "scheduling.v1alpha3.CompositePodGroup": (_composite_errors,),
     "scheduling.v1alpha3.CompositePodGroupSchedulingPolicy": _one_of("basic", "gang"),
     "scheduling.v1alpha3.CompositeDisruptionMode": _one_of("single", "all"),
     "LeaderWorkerSetSpec": (_worker_errors,),

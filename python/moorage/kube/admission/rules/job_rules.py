@@ -188,8 +188,6 @@ def _job_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     policy, restarts = spec.get("podFailurePolicy"), _pod(spec).get("restartPolicy") or "Always"
     for at, rule in enumerate(parts(part(spec, "podFailurePolicy"), "rules")):
         yield from _failure_errors(spec, rule, f"{path}.podFailurePolicy.rules[{at}]")
-    if policy is not None and spec.get("podReplacementPolicy") == "TerminatingOrFailed":
-        yield Fault(f"{path}.podReplacementPolicy", unsupported("TerminatingOrFailed", ("Failed",)))
     field = f"{path}.template.spec.restartPolicy"
     if restarts == "Always":
         yield Fault(field, required('valid values: "OnFailure", "Never"'))
@@ -239,18 +237,10 @@ def _selector_errors(spec: Json, root: Json) -> Iterator[Fault]:
 def _cron_job_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     """The name and the schedule of a CronJob, and what its Jobs may not have."""
     schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
-    if not schedule:
-        yield Fault(f"{path}.schedule", required())
-    elif why := schedule_error(schedule):
+    if schedule and (why := schedule_error(schedule)):
         yield Fault(f"{path}.schedule", invalid(schedule, why))
     if zone is not None and (why := zone_error(zone)):
         yield Fault(f"{path}.timeZone", invalid(zone, why))
-    job = part(part(spec, "jobTemplate"), "spec")
-    if job.get("selector") is not None:
-        why = "`selector` will be auto-generated"
-        yield Fault(f"{path}.jobTemplate.spec.selector", invalid(job["selector"], why))
-    if job.get("manualSelector"):
-        yield Fault(f"{path}.jobTemplate.spec.manualSelector", unsupported(True, ("nil", "false")))
     if len(_name(root)) > _MAX_CRON_JOB_NAME:
         why = f"must be no more than {_MAX_CRON_JOB_NAME} characters"
         yield Fault("metadata.name", invalid(_name(root), why))
@@ -290,31 +280,19 @@ def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
     """Numbers and indexes of pods."""
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     completions, pods = spec.get("completions"), spec.get("parallelism")
-    if failed is not None and per_index is None:
-        yield Fault(f"{path}.backoffLimitPerIndex", required("when maxFailedIndexes is specified"))
-    rules, indexed = parts(part(spec, "successPolicy"), "rules"), "requires indexed completion mode"
-    if (mode := spec.get("completionMode")) != "Indexed":
-        for name in ("backoffLimitPerIndex", "maxFailedIndexes") if mode in (None, "NonIndexed") else ():
-            if spec.get(name) is not None:
-                yield Fault(f"{path}.{name}", invalid(spec[name], indexed))
+    rules = parts(part(spec, "successPolicy"), "rules")
+    if spec.get("completionMode") != "Indexed":
         if spec.get("successPolicy") is not None:
             names = {"SucceededIndexes": "succeededIndexes", "SucceededCount": "succeededCount"}
             shown = [{name: rule.get(field) for name, field in names.items()} for rule in rules]
-            yield Fault(f"{path}.successPolicy", invalid({"Rules": shown}, indexed))
+            why = "requires indexed completion mode"
+            yield Fault(f"{path}.successPolicy", invalid({"Rules": shown}, why))
         return
-    if spec.get("successPolicy") is not None and not rules:
-        why = "at least one rules must be specified when the successPolicy is specified"
-        yield Fault(f"{path}.successPolicy.rules", required(why))
     for at, rule in enumerate(rules):
         yield from _success_errors(rule, completions or 0, f"{path}.successPolicy.rules[{at}]")
     bound = "must be less than or equal to"
-    if pods is not None and pods > _MOST_INDEXED:
-        why = f"{bound} {_MOST_INDEXED} when completion mode is Indexed"
-        yield Fault(f"{path}.parallelism", invalid(pods, why))
     if failed is not None and completions is not None and failed > completions:
         yield Fault(f"{path}.maxFailedIndexes", invalid(failed, f"{bound} completions"))
-    if failed is not None and failed > _MOST_INDEXED:
-        yield Fault(f"{path}.maxFailedIndexes", invalid(failed, f"{bound} {_MOST_INDEXED}"))
     if completions is None or completions <= _MOST_INDEXED or per_index is None:
         return
     many = f"completions are above {_MOST_INDEXED} and used with backoff limit per index"

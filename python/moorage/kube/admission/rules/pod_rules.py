@@ -135,10 +135,6 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.nodeName", forbidden(GATED))
 
 
-_NO_FIELD = "cannot be set for an Ephemeral Container"
-_NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
-
-
 def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
     """What containers lack that come to a running pod."""
     known = {item.get("name") for name in CONTAINERS for item in parts(spec, name)}
@@ -146,21 +142,17 @@ def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
     volumes = {volume.get("name"): volume for volume in parts(spec, "volumes")}
     for at, container in enumerate(parts(spec, "ephemeralContainers")):
         field, target = f"{path}.ephemeralContainers[{at}]", container.get("targetContainerName")
-        if is_absent(name := container.get("name")):
-            yield Fault(f"{field}.name", required())
-        elif name in names:
+        if (name := container.get("name")) and name in names:
             yield Fault(f"{field}.name", duplicate(name))
         names.add(name)
         yield from _mount_errors(container, volumes, field)
         for index, mount in enumerate(parts(container, "volumeMounts")):
             for name in ("subPath", "subPathExpr"):
                 if mount.get(name):
-                    yield Fault(f"{field}.volumeMounts[{index}].{name}", forbidden(_NO_FIELD))
+                    why = "cannot be set for an Ephemeral Container"
+                    yield Fault(f"{field}.volumeMounts[{index}].{name}", forbidden(why))
         if target and target not in known:
             yield Fault(f"{field}.targetContainerName", not_found(target))
-        for name in _NOT_EPHEMERAL:
-            if container.get(name):
-                yield Fault(f"{field}.{name}", forbidden(_NO_FIELD))
 
 
 def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -188,12 +180,6 @@ def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
 
 
 _OWN_USERS = "when `hostUsers` is false"
-
-
-def _network_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """Pods with users of their own that share the network of their node."""
-    if spec.get("hostUsers") is False and spec.get("hostNetwork"):
-        yield Fault(f"{path}.hostNetwork", forbidden(_OWN_USERS))
 
 
 def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -262,8 +248,6 @@ def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
                 why = "windows options cannot be set for a linux pod"
                 yield Fault(f"{field}.windowsOptions", forbidden(why))
     if system == "windows":
-        if spec.get("resources") is not None:
-            yield Fault(f"{path}.resources", forbidden("may not be set for a windows pod"))
         for field, context in [(path, spec), *contexts]:
             for name in _NOT_ON_WINDOWS:
                 if context.get(name) not in (None, [], False if field == path else None):
@@ -285,9 +269,6 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             if root.get("kind") == "Pod" and isinstance(image, str) and image.strip() != image:
                 yield from wrong("unpadded", image, f"{field}.image")
             own = container.get("restartPolicy")
-            if container.get("restartPolicyRules") and own is None:
-                why = "must specify restartPolicy when restart rules are used"
-                yield Fault(f"{field}.restartPolicy", required(why))
             yield from _port_errors(container, field, spec.get("hostNetwork") is True)
             yield from _mount_errors(container, volumes, field)
             yield from _resize_errors(container, restarts, field)
@@ -625,15 +606,11 @@ def _env_from_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _seccomp_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    kind, profile, field = value.get("type"), value.get("localhostProfile"), f"{path}.localhostProfile"
-    if kind == "Localhost":
-        if not profile:
-            yield Fault(field, required("must be set when seccomp type is Localhost"))
-        else:
-            yield from wrong("localPath", profile, field)
-    elif profile is not None and kind in ("RuntimeDefault", "Unconfined"):
+    kind, profile = value.get("type"), value.get("localhostProfile")
+    if profile is not None and kind in ("RuntimeDefault", "Unconfined"):
+        why = "can only be set when seccomp type is Localhost"
         shown = {"Type": kind, "LocalhostProfile": profile}
-        yield Fault(field, invalid(shown, "can only be set when seccomp type is Localhost"))
+        yield Fault(f"{path}.localhostProfile", invalid(shown, why))
 
 
 def _app_armor_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -645,8 +622,6 @@ def _app_armor_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(field, invalid(profile, "must not be padded with whitespace"))
         elif len(profile) > 4095:
             yield Fault(field, "Too long: may not be more than 4095 bytes")
-    elif profile is not None:
-        yield Fault(field, invalid(profile, "can only be set when AppArmor type is Localhost"))
 
 
 # ---- volumes -----------------------------------------------------------------------------------------------
@@ -706,23 +681,6 @@ def _iscsi_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.iqn", invalid(name, why))
 
 
-def _fc_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    names, ids, lun = value.get("targetWWNs") or (), value.get("wwids") or (), value.get("lun")
-    if not names and not ids:
-        why = "must specify either targetWWNs or wwids, but not both"
-        yield Fault(f"{path}.targetWWNs", required(why))
-    elif names and ids:
-        yield Fault(
-            f"{path}.targetWWNs",
-            invalid([*names], "targetWWNs and wwids can not be specified simultaneously"),
-        )
-    elif names:
-        if lun is None:
-            yield Fault(f"{path}.lun", required("lun is required if targetWWNs is specified"))
-        else:
-            yield from wrong("between", lun, f"{path}.lun", "0", "255")
-
-
 def _disk_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     at = path.replace("gcePersistentDisk", "persistentDisk")
     if not value.get("pdName"):
@@ -777,12 +735,6 @@ def _http_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.host", invalid(host, 'must be empty when `protocol` is "HTTP2"'))
 
 
-def _csi_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    ref = value.get("nodePublishSecretRef")
-    if isinstance(ref, dict) and not ref.get("name"):
-        yield Fault(f"{path}.nodePublishSecretRef.name", required())
-
-
 def _downward_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A file of the downward API; its errors are told at the volume, not at the item."""
     whole = path.rpartition(".items[")[0]
@@ -818,7 +770,6 @@ def _projected_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 RULES: Rules = {
     "core.v1.PodSpec": (
         _spec_errors,
-        during("off UserNamespacesHostNetworkSupport", _network_errors),
         during("off ContainerRestartRules", _restart_errors),
         during("since 1.36", _init_resize_errors),
     ),
@@ -829,14 +780,12 @@ RULES: Rules = {
     "core.v1.AppArmorProfile": (_app_armor_errors,),
     "core.v1.ISCSIVolumeSource": (_iscsi_errors,),
     "core.v1.ISCSIPersistentVolumeSource": (_iscsi_errors,),
-    "core.v1.FCVolumeSource": (_fc_errors,),
     "core.v1.GCEPersistentDiskVolumeSource": (_disk_errors,),
     "core.v1.AzureDiskVolumeSource": (_azure_disk_errors,),
     "core.v1.FlockerVolumeSource": (_flocker_errors,),
     "core.v1.EmptyDirVolumeSource": (_empty_dir_errors,),
     "core.v1.ImageVolumeSource": (during("until 1.36", _image_errors),),
     "core.v1.HTTPGetAction": (during("on H2CContainerProbe", _http_errors),),
-    "core.v1.CSIVolumeSource": (_csi_errors,),
     "core.v1.DownwardAPIVolumeFile": (_downward_errors,),
     "core.v1.ProjectedVolumeSource": (_projected_errors,),
 }

@@ -11,7 +11,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 from ...apiserver.decode import decode
 from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported
 from ...model.meta import LabelSelector
-from ..field_checks import Rules, during, format_causes, label_faults, wrong, wrong_choice
+from ..field_checks import Rules, during, format_causes, label_faults, wrong_choice
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
 _NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -89,20 +89,11 @@ def _node_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 def _pod_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     for name in value.get("namespaces") or ():
         yield from format_causes("dns1123Label", name, f"{path}.namespace")
-    yield from _key_errors(value, path, ("matchLabelKeys", "mismatchLabelKeys"))
     other = value.get("mismatchLabelKeys") or ()
     for at, key in enumerate(value.get("matchLabelKeys") or ()):
         if key in other:
             why = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield Fault(f"{path}.matchLabelKeys[{at}]", invalid(key, why))
-
-
-def _key_errors(value: Json, path: str, lists: tuple[str, ...]) -> Iterator[Fault]:
-    """Keys of labels whose values the selector takes from the pod."""
-    selector = value.get("labelSelector")
-    for name in lists:
-        if value.get(name) and selector is None:
-            yield Fault(f"{path}.{name}", forbidden("must not be specified when labelSelector is not set"))
 
 
 # ---- taints, tolerations and spreading -----------------------------------------------------------------
@@ -145,7 +136,6 @@ def _spread_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     if isinstance(least, int) and when != "DoNotSchedule":
         why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
         yield Fault(f"{path}.minDomains", invalid(least, why))
-    yield from _key_errors(value, path, ("matchLabelKeys",))
 
 
 def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -159,14 +149,6 @@ def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         seen[pair] = at
 
 
-def _system_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """The operating system of a pod; one that is not known is told at the struct."""
-    if not (system := value.get("name")):
-        yield Fault(f"{path}.name", required())
-    else:
-        yield from wrong("in", system, path, "linux", "windows")
-
-
 RULES: Rules = {
     "meta.v1.LabelSelector": (_selector_errors,),
     "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
@@ -178,7 +160,6 @@ RULES: Rules = {
         during("since 1.35; off TaintTolerationComparisonOperators", comparison_errors),
     ),
     "core.v1.TopologySpreadConstraint": (_spread_errors,),
-    "core.v1.PodOS": (_system_errors,),
     "core.v1.PodSpec": (_pod_errors,),
 }
 """By struct, the rules between its fields."""

@@ -159,9 +159,6 @@ def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if kind == "ExternalName":
         if addresses:
             yield Fault(f"{path}.clusterIPs", forbidden(_NOT_EXTERNAL))
-        for field in ("ipFamilies", "ipFamilyPolicy"):
-            if spec.get(field):
-                yield Fault(f"{path}.{field}", forbidden(_NOT_EXTERNAL))
         name = str(spec.get("externalName") or "").removesuffix(".")
         if name:
             yield from format_causes("dns1123Subdomain", name, f"{path}.externalName")
@@ -170,19 +167,12 @@ def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if kind in ("NodePort", "LoadBalancer") and is_headless:
         why = f"may not be set to 'None' for {kind} services"
         yield Fault(f"{path}.clusterIPs[0]", invalid("None", why))
-    if spec.get("clusterIPs") and not spec.get("clusterIP"):
-        why = "must be empty when `clusterIP` is not specified"
-        yield Fault(f"{path}.clusterIPs", invalid(addresses, why))
     if kind != "ExternalName":
         yield from _cluster_address_errors(addresses, path)
     yield from _service_port_errors(ports, kind, path)
     port, is_local = spec.get("healthCheckNodePort"), spec.get("externalTrafficPolicy") == "Local"
     if port and not (kind == "LoadBalancer" and is_local):
         yield Fault(f"{path}.healthCheckNodePort", invalid(port, _NO_HEALTH_CHECK))
-    seconds = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
-    if spec.get("sessionAffinity") == "ClientIP" and isinstance(seconds, int) and not 0 < seconds <= 86400:
-        field = f"{path}.sessionAffinityConfig.clientIP.timeoutSeconds"
-        yield Fault(field, invalid(seconds, "must be greater than 0 and less than 86400"))
     for at, address in enumerate(spec.get("externalIPs") or ()):
         texts = [*wrong("address", address, f"{path}.externalIPs[{at}]")]
         yield from texts or _special_address_errors(address, f"{path}.externalIPs[{at}]")
@@ -257,16 +247,9 @@ def _service_port_errors(ports: list[Json], kind: str, path: str) -> Iterator[Fa
 
 def _balancer_errors(spec: Json, kind: str, path: str) -> Iterator[Fault]:
     """What only services that are reached from outside may have."""
-    only = "may only be used when `type` is 'LoadBalancer'"
-    for name, shown in (
-        ("loadBalancerSourceRanges", "LoadBalancerSourceRanges"),
-        ("allocateLoadBalancerNodePorts", "allocateLoadBalancerNodePorts"),
-        ("loadBalancerClass", "loadBalancerClass"),
-    ):
-        if spec.get(name) not in (None, []) and kind != "LoadBalancer":
-            yield Fault(f"{path}.{shown}", forbidden(only))
-    if kind == "LoadBalancer":
-        yield from format_causes("qualifiedName", spec.get("loadBalancerClass"), f"{path}.loadBalancerClass")
+    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+        why = "may only be used when `type` is 'LoadBalancer'"
+        yield Fault(f"{path}.LoadBalancerSourceRanges", forbidden(why))
     for at, block in enumerate(spec.get("loadBalancerSourceRanges") or ()):
         if isinstance(block, str):
             texts = block_errors(block.strip())
@@ -497,9 +480,6 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    if (given := spec.get("serviceAccountTokenInSecrets")) is not None and not parts(spec, "tokenRequests"):
-        why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
-        yield Fault(f"{path}.serviceAccountTokenInSecrets", invalid(given, why))
     audiences = [request.get("audience") or "" for request in parts(spec, "tokenRequests")]
     for at, audience in enumerate(audiences):
         if audience in audiences[:at]:

@@ -11,7 +11,7 @@ from typing import Any
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts, required, unsupported
 from ...model.workload import unselected
 from ...read.object_defaults import BUILT_IN_CLASSES
-from ..field_checks import NO_SELECTOR, Rules, during, format_causes, of_new, wrong, wrong_choice
+from ..field_checks import NO_SELECTOR, Rules, during, of_new, wrong, wrong_choice
 from .scheduling_rules import selector_causes, selects
 
 # ---- workloads ---------------------------------------------------------------------------------------------
@@ -87,10 +87,7 @@ def _strategy_errors(strategy: Json, field: str, _root: Json) -> Iterator[Fault]
     type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
     if type_ not in ("Recreate", "RollingUpdate"):
         yield Fault(field, unsupported(type_, ("Recreate", "RollingUpdate")))
-    elif rolling is not None and type_ == "Recreate":
-        why = "may not be specified when strategy `type` is 'Recreate'"
-        yield Fault(f"{field}.rollingUpdate", forbidden(why))
-    elif isinstance(rolling, dict):
+    elif isinstance(rolling, dict) and type_ == "RollingUpdate":
         at = f"{field}.rollingUpdate"
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from wrong("share", unavailable, f"{at}.maxUnavailable", "100")
@@ -110,8 +107,6 @@ def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 def _stateful_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Names that no host can have."""
-    if name := spec.get("serviceName"):
-        yield from format_causes("dns1123Label", name, f"{path}.serviceName")
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
         why = "must be 'OrderedReady' or 'Parallel'"

@@ -26,9 +26,9 @@ def test_nodes_come_and_the_scheduler_stays_as_it_was() -> None:
     types = four_cores(Offering("a", "on-demand", 0.5), Offering("b", "spot", 0.2))
     answer = scheduler.ask.scale_up(types=types)
     assert not scheduler.ask.diff(before)
-    assert [one[:7] for one in answer.nodes] == [
-        ("default-1", "default", "four", "b", "spot", 0.2, 1),
-        ("default-2", "default", "four", "b", "spot", 0.2, 1),
+    assert [(one.name, one.pool, one.kind, one.price, one.round) for one in answer.nodes] == [
+        ("default-1", "default", "four spot b", 0.2, 1),
+        ("default-2", "default", "four spot b", 0.2, 1),
     ]
     assert answer.placed.keys() == {"default/web-1", "default/web-2"}
     assert sorted(key for node in answer.nodes for key in node.pods) == sorted(answer.placed)
@@ -83,7 +83,6 @@ def test_a_pod_that_the_scheduler_leaves_needs_a_second_round() -> None:
     (late,) = answer.late
     assert (late.pod, late.round) == ("default/big", 2)
     assert late.scheduler == "0/2 nodes are available: 2 Insufficient cpu."
-    assert answer.late_price == 0.5
     assert answer.remarks() == [
         "1 pod needs a second round, 0.50 $/h more of it: Karpenter had a node for default/big, but "
         "kube-scheduler placed others there first (0/2 nodes are available: 2 Insufficient cpu.)"
@@ -139,7 +138,8 @@ def test_the_engines_disagree_where_the_real_ones_do(
     assert answer.complete
     assert len(answer.placed) == len(pods)
     (told,) = answer.late_lines()
-    assert told.startswith(f"{late} pods need a second round, {answer.late_price:.2f} $/h more of it")
+    price = sum(node.price or 0.0 for node in answer.nodes if node.round == 2)
+    assert told.startswith(f"{late} pods need a second round, {price:.2f} $/h more of it")
 
 
 def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,10 +152,11 @@ def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_nodes_with_late_pods_are_the_price_of_a_disagreement() -> None:
-    nodes = [NewNode(f"n{at}", "p", "t", "z", "spot", 1.0, at, (f"d/p{at}",)) for at in (1, 2, 3)]
+    nodes = [
+        NewNode(f"n{at}", "Karpenter", "p", "t", "z", "spot", 1.0, at, (f"d/p{at}",)) for at in (1, 2, 3)
+    ]
     late = (LatePod("d/p3", 3, "why"),)
     answer = ScaleUp(3, tuple(nodes), {}, (), late, True)
-    assert answer.late_price == 1.0
     assert next(answer.late_lines()).startswith("1 pod needs more rounds, 1.00 $/h more of it")
 
 

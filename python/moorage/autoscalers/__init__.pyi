@@ -3,7 +3,6 @@
 from .autoscaler_protocol import AutoscalerSettings as AutoscalerSettings
 from .consolidation_rounds import Consolidation as Consolidation
 from .consolidation_rounds import RemovalStep as RemovalStep
-from .consolidation_rounds import StepDocument as StepDocument
 from .group_settings import GroupSettings as GroupSettings
 from .group_settings import NodeGroup as NodeGroup
 from .group_settings import ScaleDown as ScaleDown

@@ -21,7 +21,6 @@ from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
 from moorage.kube.go_texts import timestamp
 from moorage.kube.strict_documents import parse_moment
-from moorage.lazy import NamedTuple
 from moorage.notes import as_sentence
 from moorage.table import Table, Tabular
 
@@ -40,10 +39,8 @@ from .pool_scaler import PoolScaler
 from .providers.instance_type import refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import (
-    ComingNode,
     NewNode,
     UnplacedPod,
-    UnplacedPodDocument,
     chosen_text,
     kinds_of,
     saved_text,
@@ -97,13 +94,13 @@ _BETWEEN = 600.0
 """Seconds between commands, besides the longest consolidateAfter."""
 
 
-class StepDocument(Document, frozen=True):
-    """A command, and what came of it, as documents have it."""
+class RemovalStep(Document, frozen=True):
+    """A command, and what came of it."""
 
     reason: Annotated[str, Meta(extra_json_schema={"enum": ["Empty", "Drifted", "Underutilized"]})]
     decision: Annotated[str, Meta(extra_json_schema={"enum": ["delete", "replace", "terminate-first"]})]
     nodes: tuple[str, ...]
-    replacements: list[ComingNode]
+    replacements: tuple[NewNode, ...]
     """Nodes in place of those that go."""
     saved: float | None
     """Per hour, at most; null without prices."""
@@ -113,35 +110,14 @@ class StepDocument(Document, frozen=True):
     """Pods that cannot be evicted, and why: their nodes stay."""
     lost: tuple[str, ...]
     """Pods that no controller makes again."""
-    waiting: list[UnplacedPodDocument]
+    waiting: tuple[UnplacedPod, ...]
     """Pods that have no node afterwards and had one before."""
-    extra: list[ComingNode]
+    extra: tuple[NewNode, ...]
     """Nodes that come because kube-scheduler places pods otherwise than planned."""
     placed: dict[str, str]
     """By key of a pod, the node that it has got."""
     saved_at_least: float | UnsetType = UNSET
     """Where saved is a bound, as a spot price is not known, or the provider chooses: the least, per hour."""
-
-
-class RemovalStep(NamedTuple):
-    """A command, and what came of it: the fields of `StepDocument`."""
-
-    reason: str
-    decision: str
-    nodes: tuple[str, ...]
-    replacements: tuple[NewNode, ...]
-    saved: float | None
-    moved: int
-    kept: dict[str, str]
-    lost: tuple[str, ...]
-    waiting: tuple[UnplacedPod, ...]
-    extra: tuple[NewNode, ...]
-    placed: dict[str, str]
-    saved_at_least: float | None = None
-
-    def document(self) -> StepDocument:
-        """Return what documents have of the step."""
-        return StepDocument.from_object(self)
 
 
 class Draw(Document, frozen=True):
@@ -173,7 +149,7 @@ class ConsolidationDocument(Document, frozen=True, kw_only=True):
     ignoring: tuple[str, ...] = field(name="goneWithoutPreferences")
     """Where nothing more happens: the nodes that would go next if Karpenter ignored preferred terms of
     pods."""
-    steps: list[StepDocument]
+    steps: list[RemovalStep]
     stays: tuple[StayingNode, ...]
     """The nodes that are left, and why."""
     draws: tuple[Draw, ...]
@@ -303,7 +279,7 @@ class Consolidation(Tabular):
 
 def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
     """A column of numbers; of texts if one is not known, or is a bound."""
-    if all(step.saved is not None and step.saved_at_least is None for step in steps):
+    if all(step.saved is not None and step.saved_at_least is UNSET for step in steps):
         return np.array([step.saved for step in steps], np.float64).round(4)
     return [saved_text(HourlyCost.of(step.saved_at_least, step.saved)) or "unknown" for step in steps]
 

@@ -156,7 +156,7 @@ class GroupScaler:
             for like in self._in_zones(there.get(template.like), members[name], number):
                 fresh = maker.names.new(name, group.stem)
                 node = group_node(maker.copies, group, fresh, template.node, like)
-                maker.add(node, like, name, price, by=CLUSTER_AUTOSCALER)
+                maker.add(node, like, name, price, CLUSTER_AUTOSCALER)
                 maker.objects += _own_pods(template.copy(fresh), fresh, daemons)
         return maker.create()
 

@@ -35,7 +35,7 @@ class HourlyCost(NamedTuple):
     most: float = UNKNOWN
 
     @classmethod
-    def of(cls, least: float | UnsetType | None, most: float | None) -> HourlyCost:
+    def of(cls, least: float | UnsetType, most: float | None) -> HourlyCost:
         """Return the price of an answer.
 
         Parameters
@@ -45,7 +45,7 @@ class HourlyCost(NamedTuple):
         """
         if most is None:
             return cls()
-        return cls(most if least is None or least is UNSET else least, most)
+        return cls(most if least is UNSET else least, most)
 
     @classmethod
     def total(cls, prices: Iterable[HourlyCost]) -> HourlyCost:
@@ -59,12 +59,12 @@ class HourlyCost(NamedTuple):
         return self.most < UNKNOWN
 
     @property
-    def shown(self) -> tuple[float | None, float | None]:
-        """What answers have: the most, None if it is not known; the least, None unless it is less."""
+    def shown(self) -> tuple[float | None, float | UnsetType]:
+        """What answers have: the most, None if it is not known; the least, where it is less."""
         if not self.is_known:
-            return None, None
+            return None, UNSET
         most, least = rounded(self.most), rounded(self.least)
-        return most, least if least < most else None
+        return most, least if least < most else UNSET
 
     def text(self, form: Callable[[float], str] = sum_text, unit: str = " $/h") -> str:
         """Return the price, its range, or its bound.

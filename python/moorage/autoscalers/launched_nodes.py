@@ -42,7 +42,7 @@ from .providers.instance_type import (
     Offering,
 )
 from .providers.known_labels import known_labels_of
-from .scale_up_answer import NewNode
+from .scale_up_answer import KARPENTER, NewNode
 
 # ---- nodes as they are once they are ready: of a claim, or of an instance type of a pool -------------------
 
@@ -197,7 +197,8 @@ def promising_nodes(view: ClusterView, pods: Iterable[Pod]) -> Iterator[tuple[No
         offers = view.finisher.offers(template.columns, template.requirements)
         for kind, zones in _chosen(zip(template.columns.types, offers.launchable, strict=True), amounts):
             for each in zones.values():
-                new = NewNode("", template.name, kind.name, each.zone, each.capacity_type, each.price, 0)
+                offered = kind.name, each.zone, each.capacity_type, each.price
+                new = NewNode("", KARPENTER, template.name, *offered, 0)
                 of_type = template.pool, kind.type, each
                 yield launched_node(new.kind_name, *of_type, {}, template.labels), each.price
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+
+from msgspec import UNSET
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import with_own_uids
@@ -16,6 +17,7 @@ from moorage.store import ObjectClient
 
 from .autoscaler_protocol import Made
 from .hourly_cost import HourlyCost
+from .karpenter.new_nodes_result import LaunchChoice
 from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .scale_up_answer import NewNode
 
@@ -55,14 +57,33 @@ class NodeMaker:
         self.names, self.copies = NodeNames(scheduler.client, past_names), NodeCopies(scheduler.client)
         self.objects, self._new_nodes = list[Object](), dict[str, NewNode]()
 
-    def add(self, node: Node, like: Node | None, pool: str, cost: HourlyCost, **details: Any) -> None:
+    def add(
+        self,
+        node: Node,
+        like: Node | None,
+        pool: str,
+        cost: HourlyCost,
+        by: str,
+        choice: LaunchChoice | None = None,
+    ) -> None:
         """Add a node of a pool or group, with objects as those that describe a node which it is like."""
         self.objects += [node, *(() if like is None else self.copies.parts(like, node))]
         labels = node.metadata.labels
         kind, zone, sold = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE))
-        price, least = cost.shown
+        (price, least), (how, types, zones) = cost.shown, choice or LaunchChoice()
         self._new_nodes[node.name] = NewNode(
-            node.name, pool, kind, zone, sold, price, self._turn, least=least, **details
+            node.name,
+            by,
+            pool,
+            kind,
+            zone,
+            sold,
+            price,
+            self._turn,
+            least=least,
+            choices=types if types > 1 else UNSET,
+            zones=zones if len(zones) > 1 else UNSET,
+            chosen=how if types > 1 or len(zones) > 1 else UNSET,
         )
 
     def create(self) -> Made:

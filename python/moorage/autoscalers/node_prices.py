@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from moorage.kube import Node, ObjectMeta
 from moorage.kube.model.node import REGION
 from moorage.notes import RoutineNote, as_sentence
@@ -65,7 +67,7 @@ class NodePrices:
         """Say what the prices of nodes rest on, besides files of types and of groups."""
         priced = [self._priced(node) for node in nodes]
         texts = [text for _, text in priced if text != self.known.own_prices]
-        texts += [SPOT_UNKNOWN for price, _ in priced if price.shown[1] is not None]
+        texts += [SPOT_UNKNOWN for price, _ in priced if price.shown[1] is not UNSET]
         texts += [text for _, text in priced]
         return "; ".join(filter(None, dict.fromkeys(texts)))
 

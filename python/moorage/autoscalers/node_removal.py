@@ -160,7 +160,7 @@ class RemovalVerdict:
     then: str = ""
     expires: str = ""
     kinds: frozenset[Kind] = frozenset()
-    saved_at_least: float | None = None
+    saved_at_least: float | UnsetType = UNSET
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""

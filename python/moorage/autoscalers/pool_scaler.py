@@ -176,7 +176,7 @@ class PoolScaler:
             nodes_claim, node = claim_and_node(claim, maker.names.new(pool.name, pool.name), pool)
             maker.objects.append(nodes_claim)
             like = likes.get(_pool_and_type(node))
-            maker.add(node, like, pool.name, claim.launched.cost, choice=claim.launched.choice)
+            maker.add(node, like, pool.name, claim.launched.cost, KARPENTER, claim.launched.choice)
         return maker.create()
 
 

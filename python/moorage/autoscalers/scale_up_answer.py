@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -14,7 +14,6 @@ from moorage.document import Amount, Count, Document, Positive
 from moorage.errors import number_of
 from moorage.grouped import by_count
 from moorage.kube import Object
-from moorage.lazy import NamedTuple
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags
@@ -29,63 +28,30 @@ REFUSERS = [KARPENTER, CLUSTER_AUTOSCALER, f"{KARPENTER} and {CLUSTER_AUTOSCALER
 VERSIONS = {KARPENTER: KARPENTER_VERSION, CLUSTER_AUTOSCALER: flags.VERSION}
 
 
-class ComingNode(Document, frozen=True):
-    """A node that comes, as documents have it."""
+class NewNode(Document, frozen=True):
+    """A node that comes, of a NodePool or a node group."""
 
     name: str
-    autoscaler: Annotated[str, Meta(extra_json_schema={"enum": [KARPENTER, CLUSTER_AUTOSCALER]})]
+    by: Annotated[str, Meta(extra_json_schema={"enum": [KARPENTER, CLUSTER_AUTOSCALER]})] = msgspec.field(
+        name="autoscaler"
+    )
     pool: str
     """The NodePool or node group."""
     instance_type: str
     zone: str
     capacity_type: str
-    price_per_hour: Amount | None
-    """At most; null if it is not known."""
+    price: Amount | None = msgspec.field(name="pricePerHour")
+    """Per hour, at most; null if it is not known."""
     round: Count
-    pods: tuple[str, ...]
-    least_per_hour: Amount | UnsetType = UNSET
+    pods: tuple[str, ...] = ()
+    least: Amount | UnsetType = msgspec.field(name="leastPerHour", default=UNSET)
     """Where the price is a bound, as a spot price is not known, or the provider chooses: the least."""
     choices: Positive | UnsetType = UNSET
     """Where the provider chooses: among how many instance types at most, of which the cheapest is named."""
     zones: tuple[str, ...] | UnsetType = UNSET
     """Where it chooses the zone: in which the node may come."""
-
-
-class UnplacedPodDocument(Document, frozen=True):
-    """A pod that has no node at the end, as documents have it."""
-
-    pod: str
-    refused_by: Annotated[str, Meta(extra_json_schema={"enum": REFUSERS})]
-    karpenter: str
-    cluster_autoscaler: str
-    """Its text, if it refuses the pod."""
-    scheduler: str
-
-
-class NewNode(NamedTuple):
-    """A node that comes, of a NodePool or a node group.
-
-    Attributes
-    ----------
-    price : float or None
-        Per hour, at most; None if it is not known.
-    least : float or None
-        Per hour, at least, where that is less.
-    choice : LaunchChoice
-        Among what the provider chooses, of which one is simulated.
-    """
-
-    name: str
-    pool: str
-    instance_type: str
-    zone: str
-    capacity_type: str
-    price: float | None
-    round: int
-    pods: tuple[str, ...] = ()
-    by: str = KARPENTER
-    least: float | None = None
-    choice: LaunchChoice = LaunchChoice()
+    chosen: str | UnsetType = UNSET
+    """Where the provider chooses: who does, and how, such as ``EC2 chooses among``."""
 
     @property
     def kind(self) -> str:
@@ -102,12 +68,10 @@ class NewNode(NamedTuple):
         labels = (part.strip("-") for part in name.split("."))
         return ".".join(filter(None, labels)) if self.by == KARPENTER else self.pool
 
-    def document(self) -> ComingNode:
-        """Return what documents have of the node."""
-        prices = {"price_per_hour": self.price, "least_per_hour": self.least}
-        choices = UNSET if self.choice.types == 1 else self.choice.types
-        zones = self.choice.zones if len(self.choice.zones) > 1 else UNSET
-        return ComingNode.from_object(self, autoscaler=self.by, choices=choices, zones=zones, **prices)
+    @property
+    def choice(self) -> LaunchChoice:
+        """Among what the provider chooses, of which one is simulated."""
+        return LaunchChoice(self.chosen or "", self.choices or 1, self.zones or ())
 
     @property
     def cost(self) -> HourlyCost:
@@ -115,17 +79,22 @@ class NewNode(NamedTuple):
         return HourlyCost.of(self.least, self.price)
 
 
-class UnplacedPod(NamedTuple):
-    """A pod that has no node at the end: the texts of the autoscalers that refuse it, and the scheduler's."""
+class UnplacedPod(Document, frozen=True):
+    """A pod that has no node at the end."""
 
     pod: str
-    refusals: Mapping[str, str]
+    refused_by: Annotated[str, Meta(extra_json_schema={"enum": REFUSERS})]
+    """Which autoscalers; kube-scheduler where one of them has a node for the pod."""
+    karpenter: str
+    cluster_autoscaler: str
+    """Its text, if it refuses the pod."""
     scheduler: str
 
     @property
-    def refused_by(self) -> str:
-        """Which autoscalers, or kube-scheduler where one of them has a node for the pod."""
-        return " and ".join(self.refusals) or SCHEDULER
+    def refusals(self) -> dict[str, str]:
+        """The texts of the autoscalers that refuse it."""
+        texts = zip(VERSIONS, (self.karpenter, self.cluster_autoscaler), strict=True)
+        return {who: text for who, text in texts if text}
 
     @property
     def reason(self) -> str:
@@ -133,11 +102,6 @@ class UnplacedPod(NamedTuple):
         if self.refusals:
             return "; ".join(f"{who}: {why}" for who, why in self.refusals.items())
         return f"{SCHEDULER}: {self.scheduler}; the autoscaler sees room for it and makes no other node"
-
-    def document(self) -> UnplacedPodDocument:
-        """Return what documents have of the pod."""
-        karpenter, cluster_autoscaler = (self.refusals.get(name, "") for name in VERSIONS)
-        return UnplacedPodDocument(self.pod, self.refused_by, karpenter, cluster_autoscaler, self.scheduler)
 
 
 class LatePod(Document, frozen=True):
@@ -168,8 +132,8 @@ class ScaleUpDocument(Document, frozen=True, kw_only=True):
     """Of the new nodes, at most; null if the price of one is not known."""
     newly_placed: Count
     """Pods that the first run left and that have a node now; placed of the document counts all."""
-    nodes: list[ComingNode]
-    waiting: list[UnplacedPodDocument]
+    nodes: tuple[NewNode, ...]
+    waiting: tuple[UnplacedPod, ...]
     """Pods that have no node at the end."""
     late: tuple[LatePod, ...]
     """Pods that needed another round."""
@@ -220,20 +184,9 @@ class ScaleUp(Tabular):
         return price_sum(self.nodes).shown[0]
 
     @property
-    def least(self) -> float | None:
+    def least(self) -> float | UnsetType:
         """Per hour, of the new nodes, at least, where that is less than the price."""
         return price_sum(self.nodes).shown[1]
-
-    @property
-    def late_price(self) -> float | None:
-        """Per hour, of the nodes that came after the first round and run pods that others were made for, at
-        most."""
-        return price_sum(self._late_nodes).shown[0]
-
-    @property
-    def _late_nodes(self) -> list[NewNode]:
-        late = {late_pod.pod for late_pod in self.late}
-        return [node for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods)]
 
     def headline(self) -> str:
         """Return how many nodes come, at what price, and how many pods still wait."""
@@ -250,8 +203,9 @@ class ScaleUp(Tabular):
     def late_lines(self) -> Iterator[str]:
         """Yield what the engines disagree about: pods that did not get the nodes made for them."""
         for late_pod in self.late[:1]:
-            pods = number_of(len(self.late), "pod needs", "pods need")
-            price = more_text(*[node.cost for node in self._late_nodes])
+            pods, keys = number_of(len(self.late), "pod needs", "pods need"), {each.pod for each in self.late}
+            late_nodes = [node for node in self.nodes if node.round > 1 and not keys.isdisjoint(node.pods)]
+            price = more_text(*[node.cost for node in late_nodes])
             rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
             yield (
                 f"{pods} {rounds}, {price} of it: {late_pod.by} had a node for "
@@ -277,7 +231,7 @@ class ScaleUp(Tabular):
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
         nodes = self.nodes[:limit]
-        columns = [name for name in NewNode._fields if name not in ("pods", "least", "choice")]
+        columns = ("name", "pool", "instance_type", "zone", "capacity_type", "price", "round", "by")
         columns_of_nodes: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
         return Table(columns_of_nodes | {"pods": [len(node.pods) for node in nodes]})
 
@@ -347,6 +301,6 @@ def chosen_text(nodes: Iterable[NewNode | Launched]) -> str:
     sets = [f"{count} {noun}" for count, noun in ((types, "types"), (zones, "zones")) if count > 1]
     names = {f"{each.instance_type} in {each.zone}" if types > 1 else each.zone for each in chosen}
     which, verb = (names.pop(), "is") if len(names) == 1 else ("the named", "are")
-    cheapest = ", the cheapest," * any(each.cost.shown[1] is not None and types > 1 for each in chosen)
+    cheapest = ", the cheapest," * any(each.cost.shown[1] is not UNSET and types > 1 for each in chosen)
     hows = "; ".join(dict.fromkeys(each.choice.how for each in chosen))
     return f"{hows} {' in '.join(sets)}; {which}{cheapest} {verb} simulated"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.engine.scheduler import ScheduleResult
@@ -23,7 +23,16 @@ from .karpenter.provisioning import check_type
 from .launched_nodes import assume_claims
 from .node_maker import create
 from .pool_scaler import PoolScaler
-from .scale_up_answer import MOST_ROUNDS, LatePod, NewNode, ScaleUp, UnplacedPod
+from .scale_up_answer import (
+    CLUSTER_AUTOSCALER,
+    KARPENTER,
+    MOST_ROUNDS,
+    SCHEDULER,
+    LatePod,
+    NewNode,
+    ScaleUp,
+    UnplacedPod,
+)
 
 
 def autoscalers(scheduler: PodScheduler, autoscaling: AutoscalerSettings) -> list[Scaler]:
@@ -146,9 +155,11 @@ class _Rounds(Struct):
         on = grouped((node, key) for key, node in placed.items())
         return ScaleUp(
             self.rounds,
-            tuple([node._replace(pods=tuple(on.get(node.name, ()))) for node in self.new_nodes.values()]),
+            tuple(
+                [structs.replace(node, pods=tuple(on.get(node.name, ()))) for node in self.new_nodes.values()]
+            ),
             placed,
-            tuple([UnplacedPod(key, self._refusals(key), why) for key, why in self.left.items()]),
+            tuple([self._unplaced(key, why) for key, why in self.left.items()]),
             tuple(self.late),
             self.complete,
             {pool: why for decision in self.decisions for pool, why in decision.pools.items()},
@@ -158,8 +169,10 @@ class _Rounds(Struct):
             tuple(self.doubled),
         )
 
-    def _refusals(self, pod: str) -> dict[str, str]:
-        return {decision.by: decision.refused[pod] for decision in self.decisions if pod in decision.refused}
+    def _unplaced(self, pod: str, why: str) -> UnplacedPod:
+        texts = {decision.by: decision.refused[pod] for decision in self.decisions if pod in decision.refused}
+        who = " and ".join(texts) or SCHEDULER
+        return UnplacedPod(pod, who, texts.get(KARPENTER, ""), texts.get(CLUSTER_AUTOSCALER, ""), why)
 
 
 def make_ahead(

@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from math import inf
 from typing import Any
@@ -229,22 +230,20 @@ class Node:
 
     def share(self) -> Share:
         """Return how much the node borrows from its parent, by weight."""
-        if self.parent is None:
+        used = {key: cell.usage - cell.subtree for key, cell in self.cells.items() if cell.is_given}
+        over = {key: value for key, value in used.items() if value > 0}
+        if self.parent is None or not over:
             return Share(self.weight)
-        borrowed: dict[str, int] = {}
-        over = [(key, cell.usage - cell.subtree) for key, cell in self.cells.items() if cell.is_given]
-        over = [(key, value) for key, value in over if value > 0]
-        if not over:
-            return Share(self.weight)
-        for (_, resource), value in over:
-            borrowed[resource] = borrowed.get(resource, 0) + value
+        borrowed = Counter[str]()
+        for (_, resource), value in over.items():
+            borrowed[resource] += value
         lendable = self.parent.lendable()
         ratios = [
             float(value) * 1000.0 / float(lendable[resource])
             for resource, value in borrowed.items()
             if lendable.get(resource, 0) > 0
         ]
-        return Share(self.weight, max(ratios, default=0.0), frozenset([key for key, _ in over]))
+        return Share(self.weight, max(ratios, default=0.0), frozenset(over))
 
     def lendable(self) -> Amounts:
         """Return how much of each resource a cohort could ever give, over all flavors."""

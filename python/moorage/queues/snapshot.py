@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.grouped import grouped
 from moorage.kube.model.kueue import (
     NEVER,
     RUN,
@@ -225,9 +226,7 @@ class QueueSnapshot:
             queue = self.queues[given.name] = Queue(given, parent, self)
             if parent is not None and not queue.inactive:
                 parent.queues.append(queue)
-        self.trees: dict[Node, list[Queue]] = {}
-        for queue in self.queues.values():
-            self.trees.setdefault(queue.root, []).append(queue)
+        self.trees = grouped((queue.root, queue) for queue in self.queues.values())
         depths = {cohort: len(cohort.path) for cohort in self.cohorts.values()}
         for queue in self.queues.values():
             queue.lend_upwards()

@@ -3,6 +3,7 @@ pkg/cache/scheduler/tas_flavor_snapshot.go)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -54,10 +55,7 @@ class ExcludedNodes:
     """Why how many nodes have no room."""
 
     total: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-
-    def add(self, reason: str) -> None:
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def text(self) -> str:
         if not self.reasons:

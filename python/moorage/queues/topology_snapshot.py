@@ -317,13 +317,13 @@ class TopologySnapshot:
         for key, leaf in self._leaves.items():
             search.excluded.total += 1
             if leaf.node is not None and (reason := refusal(leaf.node)):
-                search.excluded.add(reason)
+                search.excluded.reasons[reason] += 1
                 continue
             free = leaf.free if is_empty else plus(leaf.free, leaf.usage, -1)
             free = plus(free, assumed.get(key, {}), -1)
             leaf.pods, limiting = count_in(request, free)
             if not leaf.pods and limiting:
-                search.excluded.add(f'resource "{limiting}"')
+                search.excluded.reasons[f'resource "{limiting}"'] += 1
             if of_leader is not None and count_in(of_leader, free)[0] > 0:
                 leaf.leaders = 1
                 free = plus(free, of_leader, -1)

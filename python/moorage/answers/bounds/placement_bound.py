@@ -19,6 +19,7 @@ from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document
 from moorage.errors import InputError
+from moorage.grouped import grouped
 from moorage.kube.model.pod import NodeSelector, Pod
 from moorage.table import Table, Tabular
 
@@ -120,10 +121,10 @@ def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]
     classes = scheduler.cache.state.classes
     with scheduler.cache.lock:
         rows = np.sort(scheduler.context.view_rows())
-        pods_of_kind: dict[tuple[int, float, str], list[Pod]] = {}
-        for pod, weight in zip(pods, weights, strict=True):
-            key = classes.intern(pod), float(weight), pod.spec.scheduler_name
-            pods_of_kind.setdefault(key, []).append(pod)
+        pods_of_kind = grouped(
+            ((classes.intern(pod), float(weight), pod.spec.scheduler_name), pod)
+            for pod, weight in zip(pods, weights, strict=True)
+        )
         needs = {key: checked_needs(scheduler, members[0]) for key, members in pods_of_kind.items()}
         free = {
             name: free_amounts(scheduler, name)[rows]

@@ -84,7 +84,7 @@ def price_fields(prices: Sequence[HourlyCost], number: int) -> dict[str, Any]:
         return {}
     most, least = HourlyCost.total(prices).shown
     unpriced = (number - len(prices)) or UNSET
-    return {"price": most, "least": UNSET if least is None else least, "unpriced": unpriced}
+    return {"price": most, "least": least, "unpriced": unpriced}
 
 
 def node_prices(

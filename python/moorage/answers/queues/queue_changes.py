@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -76,10 +77,9 @@ class _ChangedQueues:
         if owner is not None and owner.kind == Job.__name__:
             self._job = find_object(scheduler.client, Job, owner.name, workload.obj.namespace)
         self._runs = 0
-        self._total: dict[str, int] = {}
+        self._total = Counter[str]()
         for needs in workload.needs():
-            for resource, value in needs.requests.items():
-                self._total[resource] = self._total.get(resource, 0) + value
+            self._total.update(needs.requests)
 
     def first(self, changes: Callable[[], Iterator[_QueueChange]]) -> str:
         """Return the first change of a kind with which all pods find nodes, or else the first that lets the
@@ -221,7 +221,7 @@ class _ChangedQueues:
                     raised: dict[_Place, dict[str, Any]] = {}
                     texts = []
                     for quota in flavor.resources:
-                        lacks = self._total.get(quota.name, 0) - room((flavor.name, quota.name))
+                        lacks = self._total[quota.name] - room((flavor.name, quota.name))
                         if lacks > 0:
                             nominal = text(quota.name, amount(quota.name, quota.nominal_quota) + lacks)
                             raised[flavor.name, quota.name] = {"nominal_quota": nominal}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum
 
@@ -49,10 +50,7 @@ class Budgets:
 
     def are_exceeded(self, pods: Iterable[Pod]) -> bool:
         """Whether the budgets allow fewer disruptions than pods need."""
-        needs: dict[str, int] = {}
-        for pod in pods:
-            for key in self.of(pod):
-                needs[key] = needs.get(key, 0) + 1
+        needs = Counter(key for pod in pods for key in self.of(pod))
         return any(self._left[key] < need for key, need in needs.items())
 
     def take(self, pods: Iterable[Pod]) -> None:

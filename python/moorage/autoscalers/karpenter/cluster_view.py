@@ -16,6 +16,7 @@ from msgspec import Struct
 from moorage._core.provision.domain_counts import ConstraintGroups, Ties
 from moorage._core.provision.host_table import HostTable
 from moorage._core.provision.label_requirements import RequirementSet
+from moorage.grouped import grouped
 from moorage.kube import (
     CSINode,
     DaemonSet,
@@ -240,9 +241,7 @@ class ClusterView:
         self.pods = objects.list(Pod)
         if earlier is not None:
             self._go_on(earlier)
-        self.pods_of: dict[str, list[Pod]] = {}
-        for pod in self.pods:
-            self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
+        self.pods_of = grouped((pod.spec.node_name, pod) for pod in self.pods)
         if earlier is not None:
             for name, pods in earlier.pods_of.items():
                 if self.pods_of.get(name) == pods:

@@ -487,14 +487,7 @@ def next_change(pool: NodePool, now: float) -> float:
     return min(times)
 
 
-def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+def count_nodes(states: Iterable[StateNode]) -> tuple[Counter[str], Counter[str]]:
     """By pool, how many nodes are initialized, and how many of these are going or not ready."""
-    there: dict[str, int] = {}
-    going: dict[str, int] = {}
-    for state in states:
-        if state.counts:
-            pool = state.labels.get(POOL, "")
-            there[pool] = there.get(pool, 0) + 1
-            if state.is_going:
-                going[pool] = going.get(pool, 0) + 1
-    return there, going
+    there = [(state.labels.get(POOL, ""), state.is_going) for state in states if state.counts]
+    return Counter(pool for pool, _ in there), Counter(pool for pool, is_going in there if is_going)

@@ -297,7 +297,7 @@ class NodesPrice(Document, frozen=True):
         every = list(prices)
         known = [price for price in every if price.is_known]
         most, least = HourlyCost.total(known).shown
-        return cls(len(every), most or 0.0, len(every) - len(known), UNSET if least is None else least)
+        return cls(len(every), most or 0.0, len(every) - len(known), least)
 
     @property
     def cost(self) -> HourlyCost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -15,6 +15,17 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def most_of(ordered: Sequence[tuple[K, int]], part: float) -> list[tuple[K, float]]:
+    """Return the first of some counts that are at least a part of all, each with its share of these."""
+    most, covered, total = list[tuple[K, int]](), 0, sum(count for _, count in ordered)
+    for key, count in ordered:
+        if covered >= part * total:
+            break
+        covered += count
+        most.append((key, count))
+    return [(key, count / covered) for key, count in most]
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:

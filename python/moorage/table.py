@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -194,6 +194,16 @@ class Tabular:
         first = self.table(ROWS + 1)
         lines = "".join(f"<p>{escape(line)}</p>" for line in (self.headline(), *self.remarks()))
         return lines + (first._repr_html_() if len(first) else "")
+
+
+class TabularDocument(Document, Tabular, frozen=True):
+    """A result that is its own document."""
+
+    __repr__ = Tabular.__repr__
+
+    def document(self) -> Self:
+        """Return the result, which is its document."""
+        return self
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:

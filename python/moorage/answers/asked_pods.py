@@ -120,7 +120,8 @@ def store_with_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> list[Pod]
             client.create(out[at])
     pods_made = [client.get(Pod, out[at].name, out[at].namespace) for at in asking]
     _make_ephemeral_claims(scheduler, pods_made)
-    _controller(scheduler).make_claims(pods_made)
+    for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
+    ResourceClaimController(client, for_groups).make_claims(pods_made)
     scheduler.sync()
     if any(has_ephemeral(pod) for pod in pods_made):
         scheduler.volumes.settle()
@@ -146,11 +147,6 @@ def _make_ephemeral_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> None
             if old and new and (old.kind, old.name) == (new.kind, new.name) and old.uid != new.uid:
                 _end(client, claim)
                 client.create(claim)
-
-
-def _controller(scheduler: PodScheduler) -> ResourceClaimController:
-    for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
-    return ResourceClaimController(scheduler.client, for_groups)
 
 
 def _end(client: ObjectClient, obj: Object) -> None:

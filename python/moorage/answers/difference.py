@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.cluster.pod_scheduler import PodScheduler
-from moorage.document import Document
-from moorage.table import Table, Tabular
+from moorage.table import Table, TabularDocument
 
 
-class Difference(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
+class Difference(TabularDocument, frozen=True, omit_defaults=True, rename=None):
     """What differs between two schedulers; false if nothing does. Pods are named ``namespace/name``.
 
     Names are sorted. Sums over all nodes are of cpu in millicores, of memory and ephemeral storage in bytes.
@@ -36,8 +35,6 @@ class Difference(Document, Tabular, frozen=True, omit_defaults=True, rename=None
 
     def __bool__(self) -> bool:
         return any(getattr(self, field) for field in self.__struct_fields__)
-
-    __repr__ = Tabular.__repr__
 
     def headline(self) -> str:
         """Return the number of differences by kind, in one line."""
@@ -67,10 +64,6 @@ class Difference(Document, Tabular, frozen=True, omit_defaults=True, rename=None
                 rows += [(field, name, _text(own), _text(other)) for name, (own, other) in value.items()]
         names = ("field", "name", "before", "after")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
-
-    def document(self) -> Difference:
-        """Return the difference, which is its document."""
-        return self
 
 
 def _text(value: str | int | None) -> str | None:

@@ -530,14 +530,11 @@ class _GroupTrial:
 
     def proposals(self, world: GroupSettings, why: str) -> Iterator[HelpfulChange]:
         """Yield changes against what keeps the node."""
-        return self._proposals(world, why)
-
-    def _proposals(self, settings: GroupSettings, why: str) -> Iterator[HelpfulChange]:
         reason, _, text = why.partition(": ")
         if reason == _WHOLE:
-            yield from self._proposals(settings, self._first)
+            yield from self.proposals(world, self._first)
             return
-        client, down = self._scheduler.client, settings.scale_down or ScaleDown()
+        client, down = self._scheduler.client, world.scale_down or ScaleDown()
         if reason == _AT_MINIMUM:
             least = self._size - 1
             edit = of_settings(lambda current: _with_group(current, self._group, min_size=least))
@@ -545,8 +542,8 @@ class _GroupTrial:
         elif reason == "ScaleDownDisabledAnnotation":
             yield without_annotation(DISABLED, "the node", (Node, self._name))
         elif reason == "NotUnderutilized":
-            ignoring = {**settings.flags, "ignoreDaemonSetsUtilization": True}
-            if not self.decide(structs.replace(settings, flags=ignoring))[0].startswith(reason):
+            ignoring = {**world.flags, "ignoreDaemonSetsUtilization": True}
+            if not self.decide(structs.replace(world, flags=ignoring))[0].startswith(reason):
                 edit = of_settings(lambda current: structs.replace(current, flags=ignoring))
                 yield HelpfulChange(Kind.SETTING, "set the flag ignoreDaemonSetsUtilization", (edit,))
             share = math.ceil(float(text.partition(" ")[0])) / 100

@@ -134,7 +134,8 @@ class AskedTwin:
 
     def reply(self, path: str, query: Sequence[tuple[str, str]], body: bytes) -> Reply:
         """Return the answer to a request, or why there is none."""
-        ages, query = _split(query, "max-age")
+        ages = [value for name, value in query if name == "max-age"]
+        query = [pair for pair in query if pair[0] != "max-age"]
         if path == "state":
             document = state_document(self.moment())
             document |= {"answering": self.forks.answering, "waiting": self.forks.waiting}
@@ -214,11 +215,6 @@ def _prepare(
         with context.scope(cleanup=False):
             prepare(held[name], context.params)
     return lambda arguments: run([*arguments], held=held)
-
-
-def _split(query: Sequence[tuple[str, str]], name: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the values of one parameter of a query, and the others."""
-    return [value for key, value in query if key == name], [pair for pair in query if pair[0] != name]
 
 
 def _seconds(text: str) -> float:

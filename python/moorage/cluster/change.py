@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from moorage.controllers.api_server import admitted
-from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object
 from moorage.kube.admission.request import ADMIN, AdmissionRequest, UserInfo, deletion
 from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
 from moorage.store import NotFoundError, ObjectClient, kind_named
-from moorage.table import Table, Tabular
+from moorage.table import Table, TabularDocument
 
 
-class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
+class Change(TabularDocument, frozen=True, omit_defaults=True, rename=None):
     """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.
 
     What controllers do afterwards is not listed: `Questions.diff` with a fork from before shows everything.
@@ -34,8 +33,6 @@ class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
     notes: tuple[str, ...] = ()
     """Sentences: what moorage does not know of the objects that it made, and what a server warns of in
     manifests."""
-
-    __repr__ = Tabular.__repr__
 
     def headline(self) -> str:
         """Return the number of objects by what has become of them, in one line."""
@@ -63,10 +60,6 @@ class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
         rows += [("notes", note, None) for note in self.notes]
         names = ("field", "name", "reason")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
-
-    def document(self) -> Change:
-        """Return the change, which is its document."""
-        return self
 
     @property
     def unfinished(self) -> dict[str, str]:

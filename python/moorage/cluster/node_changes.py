@@ -350,18 +350,20 @@ def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
             yield name
 
 
-def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSlice]:
-    """Yield the objects that describe a node besides its Node."""
+def _parts_of(client: ObjectClient, node: str) -> Iterator[Object]:
+    """Yield the objects that describe a node besides its Node, and its claim, which Karpenter deletes with
+    it."""
     if (csi_node := find_object(client, CSINode, node)) is not None:
         yield csi_node
     yield from slices_of(client.list(ResourceSlice)[0], node)
+    yield from (claim for claim in client.list(NodeClaim)[0] if claim.status.node_name == node)
 
 
 def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:
     """Delete nodes with the objects that describe them and the pods on them."""
     deleted: list[str] = []
     for node in nodes:
-        gone = [node, *_parts_of(client, node.name), *_claims_of(client, node)]
+        gone = [node, *_parts_of(client, node.name)]
         for obj in gone:
             if (
                 obj.metadata.finalizers
@@ -376,12 +378,6 @@ def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
                 client.delete(Pod, pod.name, pod.namespace)
                 deleted.append(pod.full_name)
     return Change(deleted=tuple(deleted))
-
-
-def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
-    """The claim of a node, which Karpenter deletes with it."""
-    claims: list[NodeClaim] = client.list(NodeClaim)[0]
-    return [claim for claim in claims if node.name == claim.status.node_name]
 
 
 # ---- taints ------------------------------------------------------------------------------------------------

@@ -98,7 +98,8 @@ class LiveRun(Policy):
         for info, node in zip(infos, nodes, strict=True):
             loop.result.placements.pop(info.key, None)
             loop.sent[info.uid] = info, node
-            send = partial(self._send, info.pod, node, self._profile(info))
+            profile = self.scheduler.context.engine_of(info.pod).profile.scheduler_name
+            send = partial(self._send, info.pod, node, profile)
             self.writer.submit("pod_binding", info.pod, send, partial(self._has_ended, info.uid))
 
     def _send(self, pod: Pod, node: str, profile: str) -> None:
@@ -128,9 +129,6 @@ class LiveRun(Policy):
         have_ended = self.writer.finish(timeout)
         self.writer.collect()
         return have_ended
-
-    def _profile(self, info: QueuedPodInfo) -> str:
-        return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
 
     def _has_ended(self, uid: str, error: Exception | None) -> None:
         """Account for a binding that has ended."""

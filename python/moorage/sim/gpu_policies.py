@@ -16,6 +16,7 @@ from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
 from moorage.engine.framework.out_of_tree_plugins import RowPlugin, Rows, Scores
 from moorage.errors import InputError
+from moorage.grouped import most_of
 from moorage.kube import Pod
 
 
@@ -303,16 +304,10 @@ def typical_pods(pods: Iterable[tuple[Pod, int]], popularity: float = POPULARITY
     counts: Counter[TypicalShape] = Counter()
     for pod, number in pods:
         counts[_shape(pod)] += number
-    total, covered = sum(counts.values()), 0
-    typical: list[tuple[TypicalShape, int]] = []
-    for shape, count in sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True):
-        if covered >= popularity * total:
-            break
-        covered += count
-        typical.append((shape, count))
+    ordered = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
     return [
-        {"cpu": cpu, "gpuMilli": milli * gpus, "models": list(models), "share": count / covered}
-        for (cpu, milli, gpus, models), count in typical
+        {"cpu": cpu, "gpuMilli": milli * gpus, "models": list(models), "share": share}
+        for (cpu, milli, gpus, models), share in most_of(ordered, popularity)
     ]
 
 

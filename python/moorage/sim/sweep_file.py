@@ -175,7 +175,10 @@ def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Ce
     configurations = {
         name: _configuration(name, value, folder) for name, value in spec.configurations.items()
     }
-    timelines = {name: _absolute(source, folder) for name, source in spec.timelines.items()}
+    timelines = {
+        name: msgspec.structs.replace(source, files=[str(folder / file) for file in source.files])
+        for name, source in spec.timelines.items()
+    }
     digests = {name: [_digest(path) for path in source.files] for name, source in timelines.items()}
     for config, timeline, change, seed in product(configurations, timelines, spec.changes, seeds):
         cell = Cell(
@@ -188,10 +191,6 @@ def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Ce
             spec.replay,
         )
         yield msgspec.structs.replace(cell, key=_key(cell, digests[timeline], plugins))
-
-
-def _absolute(source: TimelineSource, folder: Path) -> TimelineSource:
-    return msgspec.structs.replace(source, files=[str(folder / name) for name in source.files])
 
 
 def _configuration(name: str, value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:

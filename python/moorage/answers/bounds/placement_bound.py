@@ -21,7 +21,7 @@ from moorage.document import Count, Document
 from moorage.errors import InputError
 from moorage.grouped import grouped
 from moorage.kube.model.pod import NodeSelector, Pod
-from moorage.table import Table, Tabular
+from moorage.table import Table, TabularDocument
 
 from ..asked_pods import (
     FITS,
@@ -271,7 +271,7 @@ class Price(Document, frozen=True):
     """The nodes of the pool: those that take the same kinds of pods."""
 
 
-class Bound(Document, Tabular, frozen=True, kw_only=True):
+class Bound(TabularDocument, frozen=True, kw_only=True):
     """An upper bound of what can be placed, beside what the scheduler places: the answer of ``moorage plan
     bound``."""
 
@@ -291,8 +291,6 @@ class Bound(Document, Tabular, frozen=True, kw_only=True):
     """What the bound does not take into account."""
     skipped: dict[str, Count]
     """Number of pending pods that were left out, as the scheduler does not schedule them now, by reason."""
-
-    __repr__ = Tabular.__repr__
 
     def headline(self) -> str:
         """Return bound, placed weight and gap in one line."""
@@ -320,10 +318,6 @@ class Bound(Document, Tabular, frozen=True, kw_only=True):
                 "price": np.array([each.price for each in prices], dtype=np.float64),
             }
         )
-
-    def document(self) -> Bound:
-        """Return the bound, which is its document."""
-        return self
 
 
 def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:

@@ -41,17 +41,15 @@ class Quota(Document, frozen=True):
     resources: dict[str, UseOfQuota]
 
 
-class NamespaceUse(Document, frozen=True):
-    """What the pods of a namespace request, and its quotas."""
+class UseOfPods(Document, frozen=True, kw_only=True):
+    """What some pods request, use and cost together."""
 
-    name: str
     pods: Count
     """That have a node."""
     requests: dict[str, Count]
     """By resource, cpu in millicores."""
     limits: dict[str, Count]
     """As requests."""
-    quotas: tuple[Quota, ...]
     devices: tuple[HeldDevices, ...]
     """GPUs and other extended resources, and devices of drivers."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
@@ -65,29 +63,20 @@ class NamespaceUse(Document, frozen=True):
     """Where price is a bound, as a spot price is not known: what it is at least."""
 
 
-class WorkloadUse(Document, frozen=True):
+class NamespaceUse(UseOfPods, frozen=True):
+    """What the pods of a namespace request, and its quotas."""
+
+    name: str
+    quotas: tuple[Quota, ...]
+
+
+class WorkloadUse(UseOfPods, frozen=True):
     """What the pods of a workload request on how many nodes."""
 
     namespace: str
     workload: str
     """Such as ``deployment/web``."""
-    pods: Count
-    """That have a node."""
     nodes: Count
-    requests: dict[str, Count]
-    """By resource, cpu in millicores."""
-    limits: dict[str, Count]
-    """As requests."""
-    devices: tuple[HeldDevices, ...]
-    """As of namespaces."""
-    use: dict[str, MeasuredUse] | UnsetType = UNSET
-    """As of namespaces."""
-    price: Amount | UnsetType = UNSET
-    """As of namespaces."""
-    unpriced: Count | UnsetType = UNSET
-    """As of namespaces."""
-    least: Amount | UnsetType = UNSET
-    """As of namespaces."""
 
 
 class WorkloadsDocument(Document, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from moorage.kube import ClusterQueue
 from moorage.queues import Kueue, QueuedWorkload
 from moorage.queues.flavors import flavor_refusal
 from moorage.queues.whole_amounts import text
-from moorage.table import Table, Tabular
+from moorage.table import Table, TabularDocument
 
 from .decided_workloads import name_of, why_waiting
 from .queue_changes import with_quotas
@@ -38,7 +38,7 @@ class MoreQuota(Document, frozen=True):
     """What it would be."""
 
 
-class QuotaPlan(Document, Tabular, frozen=True, kw_only=True):
+class QuotaPlan(TabularDocument, frozen=True, kw_only=True):
     """The quotas that would admit what waits: the answer of ``moorage plan quota``."""
 
     api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
@@ -54,8 +54,6 @@ class QuotaPlan(Document, Tabular, frozen=True, kw_only=True):
     """Pods that find none."""
     left: tuple[str, ...]
     """The workloads that no quota admits, and why, in Kueue's words."""
-
-    __repr__ = Tabular.__repr__
 
     def headline(self) -> str:
         """Return how many are admitted, and how many of their pods have nodes then."""
@@ -87,10 +85,6 @@ class QuotaPlan(Document, Tabular, frozen=True, kw_only=True):
         """
         names = ("queue", "flavor", "resource", "nominal", "needed")
         return Table({name: [getattr(each, name) for each in self.quotas[:limit]] for name in names})
-
-    def document(self) -> QuotaPlan:
-        """Return the plan, which is its document."""
-        return self
 
 
 def quota_plan(scheduler: ChangingScheduler, queues: QueueController) -> QuotaPlan:

@@ -92,7 +92,8 @@ class ClusterAutoscaler:
         # Where cluster-autoscaler leaves the order open, objects are in the order in which they came.
         nodes: list[Node] = scheduler.informers.informer(Node).indexer.values()
         pods: list[Pod] = scheduler.informers.informer(Pod).indexer.values()
-        slices = _by_node(client.list(ResourceSlice)[0])
+        listed: list[ResourceSlice] = client.list(ResourceSlice)[0]
+        slices = grouped((name, each) for each in listed if (name := each.spec.node_name))
         states = ClusterStates(self.flags, memory, self.groups, nodes, slices, group_of, now)
         snapshot = self._snapshot(scheduler, nodes, pods)
         templates = TemplateMaker(states, list(client.list(DaemonSet)[0]), snapshot.pods_of).all()
@@ -169,7 +170,3 @@ def _finder(scheduler: PodScheduler, is_whole: bool) -> Callable[[str, str, str]
         return UNTOLD if owner is None and not (known[kind] or is_whole) else owner
 
     return find
-
-
-def _by_node(slices: Sequence[ResourceSlice]) -> dict[str, list[ResourceSlice]]:
-    return grouped((name, of_node) for of_node in slices if (name := of_node.spec.node_name))

@@ -12,16 +12,17 @@ import numpy.typing as npt
 
 from moorage._core.base.quantity import parse
 from moorage.errors import InputError, located
+from moorage.grouped import most_of
 from moorage.kube.model.meta import whole
 from moorage.table import Table
 
+from ..gpu_policies import POPULARITY
 from ..replay import History
 from ..replay.history import requests_of
 from ..replay.usage_over_time import Levels, changes_of, levels, over_time, percent
 from .measurement import measure
 
 Array = npt.NDArray[Any]
-POPULARITY = 0.95
 Shape = dict[str, int]
 
 
@@ -189,13 +190,9 @@ def _frequent(history: History) -> list[tuple[Shape, float]]:
     for pod, number in zip(history.templates, numbers, strict=True):
         requests = requests_of(pod)
         counts[tuple([requests.get(name, 0) for name in names])] += number
-    covered, typical = 0, list[tuple[tuple[int, ...], int]]()
-    for shape, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if covered >= POPULARITY * counts.total():
-            break
-        covered += count
-        typical.append((shape, count))
-    return [(dict(zip(names, shape, strict=True)) | {"pods": 1}, count / covered) for shape, count in typical]
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    typical = most_of(ordered, POPULARITY)
+    return [(dict(zip(names, shape, strict=True)) | {"pods": 1}, share) for shape, share in typical]
 
 
 def _checked(pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Shape, float]]:

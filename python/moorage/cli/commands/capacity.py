@@ -22,9 +22,9 @@ from ..options.change_options import (
 from ..options.inputs import (
     input_options,
     load_input,
-    print_notes,
     scheduler_options,
     scheduler_settings,
+    told_about,
 )
 from ..options.new_node_options import (
     asked_node_options,
@@ -132,7 +132,6 @@ def capacity(  # noqa: PLR0913
     from moorage.answers.runs.simulation import not_asked
     from moorage.cluster.lacking_pods import template_warnings
     from moorage.kube import Pod
-    from moorage.kube.model.about_input import about_input
 
     from .planning_output import write_capacity
 
@@ -174,8 +173,8 @@ def capacity(  # noqa: PLR0913
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
     unasked = not_asked(cluster, scheduler, candidates)
-    print_notes(warnings, cluster, not_asked=unasked)
-    write_capacity(output, answer, verbose, scheduler, about_input(cluster, warnings, unasked), alone)
+    about = told_about(cluster, warnings, not_asked=unasked)
+    write_capacity(output, answer, verbose, scheduler, about, alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:
@@ -296,7 +295,6 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     from moorage.answers.findings.finding import told_facts
     from moorage.answers.homeless_pods import waiting_note
     from moorage.kube import Pod
-    from moorage.kube.model.about_input import about_input
 
     facts = told_facts(setup.loaded.facts, ())
     has_pods = bool(scheduler.client.list(Pod)[0] or cluster.finished)
@@ -306,8 +304,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         None, [*of_prices, *(setup.unended_drains(scheduler) if is_run else [stray_metrics(scheduler)])]
     )
     unasked = not_asked(cluster, scheduler)
-    print_notes(notes, cluster, facts=facts, not_asked=unasked)
-    about = about_input(cluster, [*facts, *notes], unasked)
+    about = told_about(cluster, notes, facts, unasked)
     if of in ("namespace", "workload", "device", "queue"):
         write_uses(output, rows, of, about)
     else:

@@ -15,6 +15,7 @@ from ..options.inputs import (
     input_options,
     print_notes,
     scheduler_options,
+    told_about,
 )
 from ..options.new_node_options import node_source_options, time_option
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option, row_count
@@ -191,14 +192,12 @@ def _print_notes(
     """Print the notes of an answer about workloads, and return what its document says of the input."""
     from moorage.answers.findings.finding import told_facts
     from moorage.answers.queues.queue_use import queue_notes
-    from moorage.kube.model.about_input import about_input
 
     warnings = [*warnings, *queue_notes(setup.simulation.scheduler.ask.queues())]
     facts = told_facts(setup.loaded.facts, about)
     unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
     basis = setup.simulation.basis(warnings) if has_basis else None
-    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
-    return about_input(setup.cluster, [*facts, *warnings], unasked)
+    return told_about(setup.cluster, warnings, facts, unasked, basis)
 
 
 def _add_outcomes(
@@ -396,7 +395,6 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     from moorage.answers.findings.finding import told_facts
     from moorage.answers.homeless_pods import waiting_note
     from moorage.answers.node_emptying import Beginning, drain_plan
-    from moorage.kube.model.about_input import about_input
     from moorage.kube.model.event import NodeEvent
 
     from .nodes_output import write_node
@@ -407,8 +405,7 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     begun.lead(drained)
     plan = drain_plan(drained, [name], False, lambda ended, of: None, begun)
     warnings = [*setup.warnings, *waiting_note(drained, after_run, drains=True)]
-    print_notes(warnings, setup.cluster, facts=facts)
-    about = about_input(setup.cluster, [*facts, *warnings])
+    about = told_about(setup.cluster, warnings, facts)
     events = NodeEvent.of_node(setup.cluster.events, name)
     write_node(output, scheduler.ask.node_room([name])[0], plan, events, about)
     return 0 if plan else 1

@@ -14,9 +14,9 @@ from ..options.change_options import ChangingCommand, change_options, changed_se
 from ..options.inputs import (
     input_options,
     load_input,
-    print_notes,
     scheduler_options,
     scheduler_settings,
+    told_about,
 )
 from ..options.option_types import output_option, some_of
 
@@ -74,7 +74,6 @@ def lint(
     """
     from moorage.answers.findings.finding_list import all_findings
     from moorage.answers.queues.queue_use import queue_notes
-    from moorage.kube.model.about_input import about_input
 
     with Stages("reading", "scheduling", "looking") as stage:
         cluster = load_input(options)
@@ -93,9 +92,7 @@ def lint(
             and options["namespace"] in (None, each.obj.namespace)
         ]
     warnings = [*done.warnings(), *queue_notes(done.scheduler.ask.queues())]
-    print_notes(warnings, cluster)
-    about = about_input(cluster, warnings)
-    _write(output, findings, bool(done.before or done.outcomes), about)
+    _write(output, findings, bool(done.before or done.outcomes), told_about(cluster, warnings))
     return int(gate and bool(findings))
 
 

@@ -22,7 +22,7 @@ from ..options.change_options import (
     place_first,
     setup_of,
 )
-from ..options.inputs import input_options, print_notes, scheduler_options
+from ..options.inputs import input_options, scheduler_options, told_about
 from ..options.new_node_options import (
     asked_node_options,
     asked_nodes,
@@ -429,7 +429,6 @@ def _answer(
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked
     from moorage.autoscalers.consolidation_rounds import Consolidation
-    from moorage.kube.model.about_input import about_input
 
     from .planning_output import write_plan
 
@@ -469,8 +468,7 @@ def _answer(
     facts = [] if drained is None else told_facts(setup.loaded.facts)
     moved = {move.pod for move in getattr(answer, "moves", ())}
     unasked = not_asked(cluster, scheduler, moved=moved)
-    print_notes(warnings, cluster, facts=facts, not_asked=unasked)
-    write_plan(options["output"], answer, about_input(cluster, [*facts, *warnings], unasked))
+    write_plan(options["output"], answer, told_about(cluster, warnings, facts, unasked))
     return answer
 
 

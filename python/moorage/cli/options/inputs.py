@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
     from moorage.cluster.verbs import RequestedChange
     from moorage.kube import Cluster
+    from moorage.kube.model.about_input import AboutInput
     from moorage.kube.model.cluster import NotAsked
     from moorage.kube.read.read_objects import Listed
     from moorage.live.client import ApiClient
@@ -96,6 +97,20 @@ def print_notes(
     for text in basis:
         note(BASIS, text)
     print_warnings(warnings)
+
+
+def told_about(
+    cluster: Cluster,
+    warnings: Sequence[str],
+    facts: Sequence[str] = (),
+    not_asked: Sequence[NotAsked] = (),
+    basis: Iterable[str] | None = None,
+) -> AboutInput:
+    """Print the notes of an answer about a cluster, and return what its document says about the input."""
+    from moorage.kube.model.about_input import about_input
+
+    print_notes(warnings, cluster, facts=facts, not_asked=not_asked, basis=basis)
+    return about_input(cluster, [*facts, *warnings], not_asked)
 
 
 class ReleaseChoice(click.Choice[str]):

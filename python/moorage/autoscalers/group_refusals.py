@@ -25,7 +25,7 @@ from moorage.cluster.helpful_changes import (
     of_settings,
 )
 from moorage.cluster.requirements import changed_field
-from moorage.kube import Pod, Quantity
+from moorage.kube import Node, Pod, Quantity
 from moorage.kube.model.meta import whole
 from moorage.kube.model.node import ZONE
 
@@ -91,7 +91,7 @@ class NodeGroupTrial(Trial[ScaleUpResult]):
         why = self._scaler.why(self._found, self.pod)
         own = why.rpartition("scale-up: 1 ")[2].replace(", 1 ", ", ")
         if own == NOT_READY and self._group.template is None and not self._scaler.sizes()[self.name]:
-            return f"{own}: {unknown_node(self._group)}"
+            return f"{own}: {unknown_node(self._group, self._scaler.scheduler.client.list(Node)[0])}"
         template = self._found.templates.get(self.name)
         rejected = chain.from_iterable(each.rejected.get(self.name, ()) for each in self._found.remaining)
         if template is not None and not _BY_ZONE.isdisjoint(rejected):

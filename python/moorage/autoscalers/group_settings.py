@@ -16,7 +16,7 @@ from moorage.kube import Node, Object
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.decode import decode_object
 from moorage.kube.model.autoscaling import annotated_sizes
-from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS, marks_of
+from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS, group_names, marks_of
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.read.object_defaults import defaults
@@ -280,9 +280,10 @@ def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:
     return [replace(group, name=zonal_name(group.name, zone), label=mark, zone=zone) for zone in zones]
 
 
-def unknown_node(group: NodeGroup) -> str:
-    """Return what is to be said of a group without a node and without a template."""
-    label = f"the label {group.label}" if group.label else "a provider's label with its name"
+def unknown_node(group: NodeGroup, nodes: Iterable[Node]) -> str:
+    """Return what is to be said of a group without a template and without any of the nodes."""
+    near = nearest(group.name, group_names(nodes)).replace("; ", ", ")
+    label = f"the label {group.label}" if group.label else f"a provider's label with its name{near}"
     text = f"no node has {label}, and it has no template, so what its nodes would be is not known here"
     return f"{text}; a file with --node-groups can say it"
 

@@ -97,7 +97,7 @@ class ComingNodes(NamedTuple):
         group_of = group_by_node(groups, nodes)
         known = {*group_of.values()}
         unknown = {
-            group.name: unknown_node(group)
+            group.name: unknown_node(group, nodes)
             for group in groups
             if group.template is None and group.name not in known
         }

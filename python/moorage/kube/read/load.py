@@ -26,7 +26,7 @@ from ..apiserver.refusals import (
     without_refused,
 )
 from ..model.admission_registration import ADMISSION_POLICIES
-from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, MachineGroup, NodePool
+from ..model.autoscaling import KARPENTER_KINDS, AutoscalerFlags, ConfigMap, MachineGroup, NodePool
 from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -332,13 +332,14 @@ def _requested(
 
 
 def _is_judged(obj: Object) -> bool:
-    """Whether the rules of a kind are known, or do not matter, as nothing follows from it."""
+    """Whether the rules of a kind are known, or do not matter, as nothing follows from it, or as for a
+    ConfigMap, of which most are not read at all."""
     if isinstance(obj, CustomObject):
         rule = of_workloads.kind_table.rule_of(obj.full_kind)
         return rule is None or rule.why_none is not None or rule.renders != ""
     from ..admission.manifest_validation import has_rules  # which has judged the change
 
-    is_own = obj.api_version.partition("/")[0].endswith("moorage.dev")
+    is_own = isinstance(obj, ConfigMap) or obj.api_version.partition("/")[0].endswith("moorage.dev")
     is_known = isinstance(obj, KARPENTER_KINDS) or is_of_kueue(obj)
     return is_own or is_known or has_rules(obj.kind, obj.api_version)
 

@@ -61,7 +61,7 @@ def test_all_that_a_node_lacks() -> None:
 
 def test_of_several_terms_the_nearest_one_is_lacking() -> None:
     seen = scheduler(node("a"), node("b")).ask.explain(pod("p", affinity=named(("b", "c"), ("b",))))
-    assert needs(seen, "a") == ["label metadata.name In [b]"]
+    assert needs(seen, "a") == ["field metadata.name In [b]"]
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

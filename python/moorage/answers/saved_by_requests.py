@@ -44,9 +44,9 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
         """The answer in one line."""
         waits = (self.pods, "no longer wait"), (self.newly, "newly wait")
         pods = ", ".join([number_of(n, f"pod {how}s", f"pods {how}") for n, how in waits if n])
-        told = f"with the other requests {pods}{'; ' * bool(pods)}"
+        opening = f"with the other requests {pods}{'; ' * bool(pods)}"
         if self.before is None or self.after is None:
-            return f"{told}plan drain --count N finds nodes that can go"
+            return f"{opening}plan drain --count N finds nodes that can go"
         if self.by == "consolidation":
             fewer, price = self.before.nodes - self.after.nodes, self.before.price - self.after.price
             nodes = f"plan consolidate leaves {self.after}, and {self.before} with the present requests"
@@ -60,7 +60,7 @@ class SavedByRequests(Document, frozen=True, kw_only=True):
             changes.append(f"{number_of(abs(fewer), 'node', 'nodes')} {'fewer' if fewer > 0 else 'more'}")
         if not (self.before.unknown or self.after.unknown) and abs(price) >= 0.005:
             changes.append(f"{sum_text(abs(price))} $/h {'less' if price > 0 else 'more'}")
-        return f"{told}{nodes}: {', '.join(changes) or 'nothing saved'}"
+        return f"{opening}{nodes}: {', '.join(changes) or 'nothing saved'}"
 
 
 def saved_by_requests(before: Simulation, after: Simulation, nodes: NewNodeSettings) -> SavedByRequests:

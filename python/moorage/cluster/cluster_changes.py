@@ -540,14 +540,14 @@ class ClusterChanges:
         lost = dict[tuple[str, str], list[str]]()
         for each in zones:
             name, _, value = each.rpartition("=")
-            keys = (name, *SHORT_LABELS.get(name, ())) if name else (ZONE,)
+            keys = (name, *SHORT_LABELS.get(name, ())) if "=" in each else (ZONE,)
             label = next((key for key in keys if any(key in node.metadata.labels for node in nodes)), keys[0])
             by_value = grouped((node.metadata.labels.get(label), node.name) for node in nodes)
             if value not in by_value:
                 near = nearest_or_known(value, filter(None, by_value))
                 if "," in each:
                     near = "; name each zone by itself, and repeat the option"
-                where = f'has the label "{each}"' if name else f'is in the zone "{each}"'
+                where = f'has the label "{each}"' if "=" in each else f'is in the zone "{each}"'
                 raise InputError(f"no Node {where}{near}")
             lost[label, value] = by_value[value]
         change = self.remove_nodes([*dict.fromkeys(chain.from_iterable(lost.values()))])

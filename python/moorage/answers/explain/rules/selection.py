@@ -67,9 +67,12 @@ def label_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
     own, enforced = required_terms(inquiry.pod.spec), None if added is None else added.node_selector_terms
     terms = [*(own or ()), *(enforced or ())]
     keys = {*selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
-    reads_names = any(term.match_fields for term in terms)
+    of_fields = {requirement_text(each) for term in terms for each in term.match_fields}
     unmet_own, unmet_enforced = _unmet(own), _unmet(enforced)
     state = inquiry.search.state
+
+    def kind_of(text: str) -> str:
+        return "field" if text in of_fields else "label"
 
     @cache
     def absent(key: str, value: str) -> str:
@@ -78,7 +81,7 @@ def label_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
         return "" if value in values else f"no node has it{nearest(f'{key}={value}', known)}"
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        for row, nodes in ((row, 1) for row in rows.tolist()) if reads_names else inquiry.alike(rows, keys):
+        for row, nodes in ((row, 1) for row in rows.tolist()) if of_fields else inquiry.alike(rows, keys):
             node = inquiry.node(row)
             labels = node.metadata.labels
             unmet = {
@@ -91,9 +94,9 @@ def label_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:
                 yield replace_fields(only, nodes=nodes)
             else:
                 for text, how in unmet.items():
-                    yield Need("label", text, how, values={"byProfile": False}, nodes=nodes)
+                    yield Need(kind_of(text), text, how, values={"byProfile": False}, nodes=nodes)
             for text in dict.fromkeys(unmet_enforced(node)):
-                yield Need("label", text, BY_PROFILE, values={"byProfile": True}, nodes=nodes)
+                yield Need(kind_of(text), text, BY_PROFILE, values={"byProfile": True}, nodes=nodes)
 
     return find
 

@@ -24,6 +24,7 @@ from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags, PodPrices
 from .cluster_autoscaler.flags import ScaledGroup as ProviderGroup
+from .cluster_autoscaler.group_states import node_state
 from .providers.instance_type import ZONE
 
 Time = str | float | int
@@ -237,7 +238,8 @@ def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node])
         ``MIN:MAX:NAME,…``, as for the flag ``--nodes`` of cluster-autoscaler: of groups of the document, or
         of others.
     nodes : iterable of Node
-        To which templates may refer.
+        To which templates may refer. A group without one remembers the first that is good, as
+        cluster-autoscaler does from one loop to the next.
 
     Raises
     ------
@@ -266,7 +268,18 @@ def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node])
             )
     there = list(nodes)
     groups = [part for group in groups for part in _of_each_zone(group, there)]
-    return checked_groups(replace(settings, node_groups=groups), {node.name: node for node in there})
+    by_name = {node.name: node for node in there}
+    checked = checked_groups(replace(settings, node_groups=groups), by_name)
+    flags, seen = flags_of(checked), dict[str, Node]()
+    for name, of_group in group_by_node(checked.node_groups, there).items():
+        node = by_name[name]
+        if node_state(node, flags, False).is_ready and not node.spec.unschedulable:
+            seen.setdefault(of_group, node)
+    groups = [
+        replace(group, template=seen.get(group.name)) if group.template is None else group
+        for group in checked.node_groups
+    ]
+    return replace(checked, node_groups=groups)
 
 
 def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:

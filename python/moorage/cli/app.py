@@ -122,7 +122,8 @@ def _about_option(error: click.NoSuchOption | click.BadOptionUsage) -> str:
     commands = [
         path for path, command in _all_commands(context.find_root(), app) if name in _options(command)
     ]
-    return f"{error.message} {first_of(commands, 5)} have it" if commands else error.format_message()
+    has = "has" if len(commands) == 1 else "have"
+    return f"{error.message} {first_of(commands, 5)} {has} it" if commands else error.format_message()
 
 
 def _options(command: click.Command) -> list[str]:

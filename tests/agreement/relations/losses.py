@@ -25,19 +25,31 @@ def removed_node(asking: Asking) -> None:
             asking.expect(removed.get("passed") == without.get("passed"), "in the dump", *told)
 
 
-@relation(lambda cluster: cluster.is_settled and not cluster.grows)
+LABELS = (
+    *("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type"),
+    *("karpenter.sh/nodepool", "karpenter.sh/capacity-type", "pool"),
+)
+"""By which nodes fail together."""
+
+
+@relation(lambda cluster: cluster.is_settled or cluster.grows)
 def survived_loss(asking: Asking) -> None:
-    """`--survive node` = `--remove-nodes` of each; `--survive zone` = `--fail-zone` of each."""
-    nodes = [name_of(node) for node in asking.cluster.nodes]
-    zones = asking.cluster.zones if len(asking.cluster.zones) > 1 else []
+    """`--survive node` = `--remove-nodes` of each; `--survive LABEL` = `--fail-zone` of each of its values,
+    after which nodes may come."""
+    nodes, grows = asking.cluster.nodes, ["--autoscale"] * asking.cluster.grows
     if not asking.ask("check").get("passed"):
         return
-    for by, option, domains in (("node", "--remove-nodes", nodes), ("zone", "--fail-zone", zones)):
-        every = asking.ask("check", "--survive", by) if domains else None
+    domains = {"node": [name_of(node) for node in nodes]}
+    for label in LABELS:
+        values = {node["metadata"].get("labels", {}).get(label) for node in nodes} - {None}
+        domains[label] = sorted(values) if len(values) > 1 else []
+    for by, names in domains.items():
+        every = asking.ask("check", "--survive", by, *grows) if names else None
         if every is None or not every.is_answer:
             continue
         losses = {loss["domains"][0]: loss["lost"] for loss in every["survival"]["losses"]}
-        for domain in asking.some(by, domains, 4):
-            alone, mine = asking.ask("check", option, domain), losses.get(domain, [])
-            told = (every, f"{domain} loses {mine}"), (alone, verdict(alone))
+        for name in asking.some(by, names, 2):
+            option = ("--remove-nodes", name) if by == "node" else ("--fail-zone", f"{by}={name}")
+            alone, mine = asking.ask("check", *option), losses.get(name, [])
+            told = (every, f"{name} loses {mine}"), (alone, verdict(alone))
             asking.expect(len(mine) == lost(alone), f"survive {by}", *told)

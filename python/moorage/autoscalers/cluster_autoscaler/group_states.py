@@ -51,7 +51,7 @@ class NodeState(NamedTuple):
     created: float
 
 
-def _state(node: Node, flags: Flags, lacks_devices: bool) -> NodeState:
+def node_state(node: Node, flags: Flags, lacks_devices: bool) -> NodeState:
     created = _time(node.metadata.creation_timestamp)
     if lacks_devices or any(is_startup_taint(taint.key, flags) for taint in node.spec.taints):
         return NodeState(False, created, created)
@@ -127,7 +127,7 @@ class ClusterStates:
 
     def _state(self, node: Node) -> NodeState:
         lacks = self._lacks_devices(node)
-        find = partial(_state, node, self.flags, lacks)
+        find = partial(node_state, node, self.flags, lacks)
         return self.memory.facts.kept(("state", node.name), (node, lacks), find)
 
     def _lacks_devices(self, node: Node) -> bool:

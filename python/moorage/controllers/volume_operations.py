@@ -311,7 +311,8 @@ class VolumeCounts:
         """Return the values of the gauges: by name without subsystem, the count by label value."""
         values: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
         for volume in _all(self._volumes):
-            values[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
+            state = {"Bound": "bound", "Failed": "failed"}.get(volume.status.phase, "unbound")
+            values[f"{state}_pv_count"][volume.spec.storage_class_name] += 1
         for claim in _all(self._claims):
             is_bound = claim.status.phase == "Bound"
             values["bound_pvc_count" if is_bound else "unbound_pvc_count"][claim.namespace] += 1
@@ -347,10 +348,6 @@ _GAUGES = {
     "bound_pvc_count": ("persistent volume claim currently bound", "namespace"),
     "unbound_pvc_count": ("persistent volume claim currently unbound", "namespace"),
 }
-
-
-def _state(volume: PersistentVolume) -> str:
-    return {"Bound": "bound", "Failed": "failed"}.get(volume.status.phase, "unbound")
 
 
 def _all(cache: AssumeCache[T]) -> Iterator[T]:

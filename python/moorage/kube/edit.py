@@ -76,15 +76,12 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
             key = _KEY_OF_MAP.search(path)  # with dots or slashes, outside brackets
             text = error.message + (f"; write {key[1]}[{key[2]}]" if key else "")
             located = InputError(text, obj=error.obj, path=error.path)
-            raise located.located(obj=_label(obj), path=shorten(path, 120)) from None
+            name = obj.full_name if isinstance(obj, Object) else type(obj).__name__
+            raise located.located(obj=name, path=shorten(path, 120)) from None
     if isinstance(edited, Object):
         validate(edited)
     result: S = edited
     return result
-
-
-def _label(obj: Struct) -> str:
-    return obj.full_name if isinstance(obj, Object) else type(obj).__name__
 
 
 @lru_cache(maxsize=1024)

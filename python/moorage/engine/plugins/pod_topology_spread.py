@@ -134,7 +134,9 @@ class PodTopologySpread(
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """Queue if the number of matching pods changed, or the pod tolerates other taints."""
         for other in (old, new):
-            if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
+            if other is None or is_same_pod(pod, other):
+                continue
+            if not is_live(other) or other.namespace != pod.namespace:  # it does not count
                 return fwk.QUEUE_SKIP
         hard = self._hard(pod)
         if old is None or new is None:
@@ -201,10 +203,6 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod, with_keys: bool) -
     labels = pod.metadata.labels if with_keys else {}
     keys = {key: labels[key] for key in constraint.match_label_keys if key in labels}
     return with_labels(keys, own) if keys and own.identity is not None else own
-
-
-def _counts(pod: Pod, other: Pod) -> bool:
-    return is_live(other) and other.namespace == pod.namespace
 
 
 def _domains(keys: Sequence[str], node: Node) -> list[str] | None:

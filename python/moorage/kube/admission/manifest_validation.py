@@ -155,7 +155,8 @@ def manifest_causes(
     of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind, gates)
     causes = [*dict.fromkeys([*of_metadata, *of_fields, *_unmounted(value, of_fields)])]
     causes = [cause for cause in causes if (kind, cause.field) != _OF_ADMISSION]
-    surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
+    sources = [cause.field for cause in causes if cause.text.endswith(MORE_VOLUMES)]
+    surplus = tuple(f"{each.replace('gcePersistentDisk', 'persistentDisk')}." for each in sources)
     return [cause for cause in causes if not (surplus and cause.field.startswith(surplus))]
 
 
@@ -205,11 +206,6 @@ _OF_ADMISSION = "Pod", "spec.preemptionPolicy"
 """What a plugin refuses first, in its own words."""
 _SELECTOR_FIRST = ("Deployment", "ReplicaSet")
 """Kinds whose template is not looked at if their selector is wrong."""
-
-
-def _shown(source: str) -> str:
-    """Return what errors call a source of a volume."""
-    return source.replace("gcePersistentDisk", "persistentDisk")
 
 
 _VALUES = (

@@ -369,7 +369,8 @@ def with_app_armor(annotations: Mapping[str, str], spec: Json) -> Json:
 
     A server does this before admission is asked (kubernetes v1.36, pkg/registry/core/pod/strategy.go).
     """
-    profiles = {name: annotations.get(f"{APP_ARMOR}{name}") for name in _names(spec)}
+    names = [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
+    profiles = {name: annotations.get(f"{APP_ARMOR}{name}") for name in names}
     if not any(profiles.values()) or (spec.get("os") or {}).get("name") == "windows":
         return spec
     of_pod, copy = _value(spec, ["appArmorProfile", "type"]), dict(spec)
@@ -385,10 +386,6 @@ def _with_profile(container: Json, text: str | None, of_pod: str | None) -> Json
     if profile in (None, of_pod) or own.get("appArmorProfile"):
         return container
     return {**container, "securityContext": {**own, "appArmorProfile": {"type": profile}}}
-
-
-def _names(spec: Json) -> list[str]:
-    return [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
 
 
 def refusals(annotations: Json, spec: Json, level: Level, newest: int) -> list[tuple[str, str]]:

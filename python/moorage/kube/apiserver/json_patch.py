@@ -63,10 +63,6 @@ def patched(value: Any, operations: Sequence[Json]) -> Any:
     return holder.get("")
 
 
-def _keys(path: str) -> list[str]:
-    return [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")]
-
-
 def _missing(kind: str, path: str) -> PatchError:
     shown = f'"{path}"' if kind in ("add", "remove") else path
     return PatchError(f"{kind} operation does not apply: doc is missing path: {shown}: missing value")
@@ -74,7 +70,7 @@ def _missing(kind: str, path: str) -> PatchError:
 
 def _parent(holder: Json, path: str, kind: str) -> tuple[Any, str]:
     """The map or list that holds the value of a path, and its key."""
-    *parents, last = _keys(path)
+    *parents, last = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")]
     at: Any = holder if not path or path[0] == "/" else None
     for key in parents:
         try:

@@ -295,7 +295,7 @@ def expand(call: Call, text: str) -> Expression:
         return _has(call, text) if call.function == "has" and len(call.arguments) == 1 else call
     if isinstance(call.target, Identifier) and call.target.name == "cel":
         if call.function == "bind" and len(call.arguments) == 3:
-            return _bind(call, text)
+            return _bound(call.at, _variable(call.arguments[0], text), *call.arguments[1:])
         return call
     macro = _MACROS.get((call.function, len(call.arguments)))
     if macro is None:
@@ -318,11 +318,6 @@ def _has(call: Call, text: str) -> Expression:
     if not isinstance(argument, Select) or argument.is_optional:
         raise CompileError(text, [Problem(argument.at, "invalid argument to has() macro")])
     return Select(call.at, argument.operand, argument.name, tests_presence=True)
-
-
-def _bind(call: Call, text: str) -> Expression:
-    name = _variable(call.arguments[0], text)
-    return _bound(call.at, name, call.arguments[1], call.arguments[2])
 
 
 def _bound(at: int, name: str, value: Expression, result: Expression) -> Expression:

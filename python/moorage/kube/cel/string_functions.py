@@ -214,11 +214,8 @@ def _literal_key(key: Any) -> str:
 
 def quoted(text: str) -> str:
     """Return a text in double quotes, as Go's ``strconv.Quote`` does."""
-    return f'"{"".join([character if _is_plain(character) else _escaped(character) for character in text])}"'
-
-
-def _is_plain(character: str) -> bool:
-    return character.isprintable() and character not in _ESCAPES
+    characters = [each if each.isprintable() and each not in _ESCAPES else _escaped(each) for each in text]
+    return f'"{"".join(characters)}"'
 
 
 def _escaped(character: str) -> str:

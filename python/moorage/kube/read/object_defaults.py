@@ -33,7 +33,6 @@ from ..model.pod import (
     PodStatus,
     ResourceRequirements,
     Toleration,
-    TopologySpreadConstraint,
 )
 from ..model.pod_group import AnyGroup, CompositePodGroup, CompositePodGroupSpec, PodGroup, PodGroupSpec
 from ..model.workload import (
@@ -361,7 +360,12 @@ def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     """
     if not _has_label_keys(spec):
         return spec
-    constraints = tuple([_constraint(constraint, labels) for constraint in spec.topology_spread_constraints])
+    constraints = tuple(
+        [
+            _with(each, label_selector=_merged(each.label_selector, "In", each.match_label_keys, labels))
+            for each in spec.topology_spread_constraints
+        ]
+    )
     affinity = spec.affinity
     if affinity is not None:
         affinity = _with(
@@ -399,11 +403,6 @@ def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
     selector = _merged(term.label_selector, "In", term.match_label_keys, labels)
     selector = _merged(selector, "NotIn", term.mismatch_label_keys, labels)
     return _with(term, label_selector=selector)
-
-
-def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
-    selector = _merged(constraint.label_selector, "In", constraint.match_label_keys, labels)
-    return _with(constraint, label_selector=selector)
 
 
 def _merged(

@@ -158,7 +158,8 @@ def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | N
         left = {f"{name} (KAI)": len(_list(lists, name)) for name in _KAI_OTHERS}
         return [(kind, _list(lists, name)) for name, kind in _KAI.items()], _counted(left)
     if "NodeList" in parts:
-        if error := _text(parts, "Error"):
+        value = parts.get("Error")
+        if error := decode(value, Any) if is_json(value) else value:
             raise InputError(f"cluster-autoscaler could not take this snapshot: {error}", path="Error")
         return list(_autoscaler(parts)), _counted({"TemplateNodes": len(_optional(parts, "TemplateNodes"))})
     if {"nodes", "pods", "pvcs"} <= parts.keys():
@@ -175,11 +176,6 @@ def _autoscaler(parts: dict[str, Any]) -> Iterator[Listed]:
         pods += [_parts(pod).get("Pod", pod) for pod in _list(inner, "Pods")]
     yield "Node", nodes
     yield "Pod", pods + _list(parts, "UnscheduledPodsCanBeScheduled")
-
-
-def _text(parts: dict[str, Any], name: str) -> str:
-    value = parts.get(name)
-    return str(decode(value, Any) if is_json(value) else value or "")
 
 
 def _parts(value: Any) -> dict[str, Any]:

@@ -66,6 +66,12 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
     return f"Pod {pod.key} has condition {types[0]}" if types else ""
 
 
+def job_labels(uid: str, name: str) -> dict[str, str]:
+    """Return the labels of the pods of a Job: its UID and name, each with and without a prefix."""
+    own = {"controller-uid": uid, "job-name": name}
+    return {f"batch.kubernetes.io/{label}": text for label, text in own.items()} | own
+
+
 def restarts(pods: Iterable[Pod]) -> int:
     """Return how often the containers of pods that have not finished were restarted."""
     return sum(
@@ -81,6 +87,7 @@ def restarts(pods: Iterable[Pod]) -> int:
 # Indexes of the pods of indexed Jobs, and lists of them such as ``1,3-5``.
 
 INDEX = "batch.kubernetes.io/job-completion-index"
+OF_JOB = "batch.kubernetes.io/controller-uid"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 """Annotation of a pod of a Job with a limit per index: how many pods of its index had failed before it."""
 

@@ -31,6 +31,7 @@ from .job_state import (
     failures_by_index,
     is_left_to_others,
     is_over,
+    job_labels,
     missing_pods,
     pending_indexes,
     state_of,
@@ -309,13 +310,8 @@ def create_job_pods(
     waiting : container of int
         Indexes that get no pod yet.
     """
-    missing, uid, template = missing_pods(job, state), job.metadata.uid, job.spec.template
-    labels = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": job.name,
-        "controller-uid": uid,
-        "job-name": job.name,
-    }
+    missing, template = missing_pods(job, state), job.spec.template
+    labels = job_labels(job.metadata.uid, job.name)
     if job.spec.completion_mode == "Indexed":
         chosen = [at for at in pending_indexes(job, state, missing) if at not in waiting]
         failures = failures_by_index(job, pods) if job.spec.backoff_limit_per_index is not None else None
@@ -344,7 +340,7 @@ SET_LATER = frozenset({REGION, ZONE})
 BY_CONTROLLERS = SET_LATER | {
     *(HASH_LABEL, REVISION_LABEL, INDEX, "pod-template-generation", "rollouts-pod-template-hash"),
     *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"),
-    *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"),
+    *job_labels("", ""),
 }
 """Labels that no template gives a pod, and no webhook."""
 

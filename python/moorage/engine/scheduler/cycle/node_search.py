@@ -135,10 +135,6 @@ class NodeSearch(ShortRepr):
         if self.handle.plugin_errors.untold:  # the core, which knows no pod, has just asked about this one
             self.handle.plugin_errors.tell(f"pod {pod.key}")
         self.bridge.begin(state, pod)
-        self._nominate(pod)
-
-    def _nominate(self, pod: Pod) -> None:
-        """Have the next search count the nominated pods that go before `pod` on their nodes."""
         if self.handle.nominator.nodes or self.search.has_nominated:
             self.search.follow_nominator(self.handle.nominator, pod)
 

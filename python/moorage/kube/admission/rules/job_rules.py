@@ -13,6 +13,7 @@ from ...field_errors import Fault, Json, invalid, part, parts, required, unsuppo
 from ...go_texts import go_json, parse_duration
 from ...model.meta import MAX_DNS_LABEL, is_dns_label
 from ...model.workload import unselected
+from ...workloads.job_state import OF_JOB, job_labels
 from ..field_checks import Rules, of_new
 from .scheduling_rules import selector_causes, selects
 
@@ -168,7 +169,6 @@ def _integer(text: str) -> int:
 
 _MOST_INDEXED, _MOST_OF_MANY = 100_000, 10_000
 _MAX_CRON_JOB_NAME = 52
-_PREFIXES = ("batch.kubernetes.io/", "")
 _NEW_UID = "UID"
 """Stands for the uid that the server makes."""
 
@@ -215,16 +215,14 @@ def _selector_errors(spec: Json, root: Json) -> Iterator[Fault]:
     field, labels = "spec.template.metadata.labels", part(part(part(spec, "template"), "metadata"), "labels")
     if not spec.get("manualSelector"):
         uid = part(root, "metadata").get("uid") or _NEW_UID
-        own = {f"{prefix}controller-uid": uid for prefix in _PREFIXES}
-        own |= {f"{prefix}job-name": _name(root) for prefix in _PREFIXES}
+        own = job_labels(uid, _name(root))
         labels = own | labels
         for key in sorted(own):
             if labels[key] != own[key]:
                 yield Fault(f"{field}[{key}]", invalid(dict(sorted(labels.items())), f"must be '{own[key]}'"))
         if selector is None:
             return
-        uids = {f"{_PREFIXES[0]}controller-uid": uid}
-        wanted = dict(sorted((uids | part(selector, "matchLabels")).items()))
+        wanted = dict(sorted(({OF_JOB: uid} | part(selector, "matchLabels")).items()))
         selector = selector | {"matchLabels": wanted}
         if not selects(selector, own):
             yield Fault("spec.selector", invalid(selector, "`selector` not auto-generated"))

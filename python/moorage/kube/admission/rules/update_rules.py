@@ -12,6 +12,8 @@ from moorage._core.base.quantity import Quantity
 from ...apiserver.unread_fields import masked
 from ...field_errors import Fault, Json, forbidden, invalid, part, parts
 from ...model.workload import KUEUE, MIN_PARALLELISM, QUEUE
+from ...plain import plain
+from ...read.object_defaults import missing_tolerations
 from ...releases import FeatureGates
 from ...workloads.kind_table import QUEUED
 from ..field_checks import Conditional, conditional, during, quantity
@@ -311,15 +313,7 @@ _OF_GATED_POD = (
     "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
 )
 _LISTS = ("containers", "initContainers")
-_ADDED = [
-    {
-        "key": f"node.kubernetes.io/{why}",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    }
-    for why in ("not-ready", "unreachable")
-]
+_ADDED = [plain(toleration) for toleration in missing_tolerations(())]
 """What DefaultTolerationSeconds adds, to a pod that is changed, too."""
 
 

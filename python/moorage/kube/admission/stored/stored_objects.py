@@ -10,7 +10,7 @@ import msgspec
 from ...apiserver.unread_fields import unread_type
 from ...field_errors import Json, part, parts
 from ...model.meta import Object
-from ...model.node import Node
+from ...model.node import REGION, ZONE, Node
 from ...model.pod import PREEMPTS, Pod
 from ...model.policy import AdmissionPlugins
 from ...model.storage import PersistentVolumeClaim
@@ -22,8 +22,6 @@ from .service_accounts import all_containers, with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults
 
-_TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-"""Labels of a node that a pod there gets (PodTopologyLabels)."""
 _PROTECTION = {"PersistentVolumeClaim": "pvc-protection", "PersistentVolume": "pv-protection"}
 """What keeps an object in use (StorageObjectInUseProtection), by kind."""
 
@@ -69,7 +67,8 @@ class StoredObjects:
             for container in all_containers(part(value, "spec")) if self._pulls else ():
                 container["imagePullPolicy"] = "Always"
             if (node := self._nodes.get(obj.spec.node_name)) is not None:
-                of_node = {key: node.metadata.labels[key] for key in _TOPOLOGY if key in node.metadata.labels}
+                labels = node.metadata.labels  # the plugin PodTopologyLabels
+                of_node = {key: labels[key] for key in (REGION, ZONE) if key in labels}
                 part(value, "metadata").setdefault("labels", {}).update(of_node)
         elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is not None:
             value["spec"]["storageClassName"] = obj.spec.storage_class_name

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...field_errors import Json, part
+from ...workloads.job_state import OF_JOB, job_labels
 from ...workloads.ownership import stable_uid
 from ..pod_requests import quality_of_service
 from ..pod_security import with_app_armor
@@ -73,8 +74,6 @@ def _pod(pod: Json) -> None:
 
 # ---- workloads ---------------------------------------------------------------------------------------------
 
-_OF_JOB = "batch.kubernetes.io/"
-
 
 def _job(job: Json) -> None:
     """A Job selects its pods by its UID, unless its selector is its own."""
@@ -84,11 +83,9 @@ def _job(job: Json) -> None:
         name = meta.get("name", "")
         uid = meta.get("uid") or stable_uid("Job", meta.get("namespace") or "default", name)
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
-        own = {"controller-uid": uid, "job-name": name}
-        for label, text in (*own.items(), *((_OF_JOB + label, text) for label, text in own.items())):
-            labels.setdefault(label, text)
+        labels |= job_labels(uid, name) | labels
         selector = spec["selector"] = spec.get("selector") or {}
-        selector.setdefault("matchLabels", {}).setdefault(f"{_OF_JOB}controller-uid", uid)
+        selector.setdefault("matchLabels", {}).setdefault(OF_JOB, uid)
     meta["labels"] = meta.get("labels") or dict(part(part(template, "metadata"), "labels"))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from moorage import InputError, Scheduler, load
 from moorage.autoscalers import InstanceType, KarpenterOptions, Provisioning, read_instance_types
-from moorage.kube import NodePool, decode_object
-from tests.doors.autoscalers import ClusterObjects, ClusterView, PassInput, why_idle
+from moorage.kube import decode_object
+from tests.doors.autoscalers import ClusterObjects, ClusterView, PassInput
 from tests.make import written
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
@@ -121,29 +121,6 @@ def test_daemons_with_claims_take_nothing(ignores: bool, cpu: str) -> None:
     options = KarpenterOptions(ignore_dra_requests=ignores)
     (claim,) = provisioned(pool(), daemons, pod("web"), options=options).claims
     assert claim.requests["cpu"] == cpu
-
-
-ALL = {"ValidationSucceeded": "True", "NodeClassReady": "True", "Ready": "True"}
-
-
-@pytest.mark.parametrize(
-    ("conditions", "text"),
-    [
-        ({}, ""),
-        (ALL, ""),
-        ({"Ready": "True"}, "ValidationSucceeded is missing, NodeClassReady is missing"),
-        (ALL | {"NodeClassReady": "False", "Ready": "False"}, "NodeClassReady is False"),
-        (ALL | {"Ready": "Unknown"}, "Ready is Unknown"),
-        ({"ValidationSucceeded": "True", "NodeClassReady": "True"}, "Ready is missing"),
-        # All three are there, so that nothing is reckoned anew.
-        (ALL | {"ValidationSucceeded": "False"}, ""),
-    ],
-)
-def test_a_pool_is_ready_by_its_conditions(conditions: dict[str, str], text: str) -> None:
-    listed = [{"type": name, "status": status} for name, status in conditions.items()]
-    one = decode_object(pool() | {"status": {"conditions": listed}})
-    assert isinstance(one, NodePool)
-    assert why_idle(one) == (f"it is not ready: {text}" if text else "")
 
 
 @pytest.mark.parametrize("has_claim", [True, False])

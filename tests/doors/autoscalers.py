@@ -41,9 +41,6 @@ from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as pl
 from moorage.autoscalers.group_settings import flags_of as flags_of
 from moorage.autoscalers.group_sources import known_groups as known_groups
 
-# Why a pool is idle, for each condition.
-from moorage.autoscalers.karpenter.claim_template import why_idle as why_idle
-
 # A pass by itself: what vectors give it, and what they compare.
 from moorage.autoscalers.karpenter.cluster_view import ClusterObjects as ClusterObjects
 from moorage.autoscalers.karpenter.cluster_view import ClusterView as ClusterView
@@ -65,9 +62,6 @@ from moorage.autoscalers.karpenter.pod_validation import is_reschedulable as is_
 from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
-# Facts and changes as values: each change is made, to see that it helps.
-from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
-
 # The nodes of two rounds, whose names have to differ.
 from moorage.autoscalers.pool_scaler import PoolScaler as PoolScaler
 from moorage.autoscalers.providers.aws.ec2_answers import Ec2Type as Ec2Type

@@ -1,4 +1,5 @@
-"""Bad input is refused in Kueue's words."""
+"""Queues that are not active, and settings that are refused; bad objects are in the case
+`kube/refused_queues`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.kube import decode_object, load, validate
+from moorage.kube import decode_object
 from moorage.queues import Kueue, Settings
 
 Json = dict[str, Any]
@@ -45,76 +46,6 @@ def workload(cpu: str, name: str = "w", **resources: Any) -> Json:
 
 def kueue(*objects: Json) -> Kueue:
     return Kueue([decode_object(each) for each in objects])
-
-
-WHERE = "spec.resourceGroups[0].flavors[0].resources[0]"
-
-
-@pytest.mark.parametrize(
-    ("spec", "text"),
-    [
-        (
-            quota(nominalQuota=-1),
-            f'{WHERE}.nominalQuota: Invalid value: "-1": must be greater than or equal to 0',
-        ),
-        (
-            quota(borrowingLimit=1),
-            f'{WHERE}.borrowingLimit: Invalid value: "1": must be nil when cohort is empty',
-        ),
-        (
-            quota(lendingLimit=5) | {"cohortName": "co"},
-            f'{WHERE}.lendingLimit: Invalid value: "5": must be less than or equal to the nominalQuota',
-        ),
-        (
-            quota(name="memory"),
-            f'{WHERE}.name: Invalid value: "memory": must match the name in coveredResources',
-        ),
-        (
-            {"flavorFungibility": {"whenCanBorrow": "Borrow"}},
-            'spec.flavorFungibility.whenCanBorrow: Unsupported value: "Borrow": supported values: '
-            '"MayStopSearch", "TryNextFlavor"',
-        ),
-        (
-            {"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}},
-            'spec.preemption: Invalid value: "object": '
-            "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
-        ),
-        (
-            {"fairSharing": {"weight": "-1"}},
-            'spec.fairSharing.weight: Invalid value: "-1": must be greater than or equal to 0',
-        ),
-    ],
-)
-def test_a_queue_is_refused_as_by_kueue(spec: Json, text: str) -> None:
-    with pytest.raises(InputError) as refused:
-        validate(decode_object(queue(spec)))
-    assert f"{refused.value.path}: {refused.value.message}" == text
-
-
-def test_a_cohort_may_lend_more_than_its_own_quota_but_sets_no_limits_without_a_parent() -> None:
-    limits = quota(lendingLimit=9)
-    alone, below = (
-        decode_object(kind("Cohort", "co", limits | parent)) for parent in ({}, {"parentName": "top"})
-    )
-    with pytest.raises(InputError, match="must be nil when parent is empty") as refused:
-        validate(alone)
-    assert refused.value.path == f"{WHERE}.lendingLimit"
-    validate(below)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (queue({"cohort": "co"}), 'strict decoding error: unknown field "spec.cohort"'),
-        (queue({"cohortName": "co"}, "v1beta1"), 'strict decoding error: unknown field "spec.cohortName"'),
-        (queue({}, "v1"), 'no matches for kind "ClusterQueue" in version "kueue.x-k8s.io/v1"'),
-        (queue({"resourceGroups": 1}), "resourceGroups"),
-    ],
-)
-def test_a_field_of_another_version_is_refused(value: Json, text: str) -> None:
-    with pytest.raises(InputError, match="ClusterQueue q") as error:
-        load([value])
-    assert text in str(error.value)
 
 
 def test_an_older_version_is_converted() -> None:

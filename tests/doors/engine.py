@@ -392,17 +392,8 @@ from moorage.engine.volume.metrics import (
 from moorage.engine.volume.metrics import VOLUME_OPERATION_ERRORS as VOLUME_OPERATION_ERRORS
 from moorage.engine.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_SECONDS
 
-# The tables of csi-translation-lib, plugin by plugin.
-from moorage.engine.volume.volume_topology import MIGRATED as MIGRATED
-from moorage.engine.volume.volume_topology import driver_and_handle as driver_and_handle
-from moorage.engine.volume.volume_topology import in_tree_plugin as in_tree_plugin
-from moorage.engine.volume.volume_topology import inline_driver_and_handle as inline_driver_and_handle
-from moorage.engine.volume.volume_topology import migrated_driver as migrated_driver
-from moorage.engine.volume.volume_topology import migrated_plugins as migrated_plugins
-from moorage.engine.volume.volume_topology import required_affinity as required_affinity
-from moorage.engine.volume.volumes_in_use import LostUses as LostUses
-
 # Volumes in use, compared with a recomputation; uses that a release loses.
+from moorage.engine.volume.volumes_in_use import LostUses as LostUses
 from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.

@@ -24,7 +24,7 @@ from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 from tests.words import UNBOUND_IMMEDIATE
 
-from moorage.engine.framework import Code, CycleState
+from moorage.engine.framework import Code, CycleState, Status
 from moorage.kube import Object, OwnerReference, PersistentVolumeClaim, PersistentVolumeClaimStatus
 
 STATE = "VolumeBinding"
@@ -188,3 +188,19 @@ def test_all_at_once_is_one_by_one(nodes: Any, affinities: Any, asked: Any, only
             assert answers.statuses[answers.numbers[at]] == expected, info.name
         if any(name in ("late", "late2", "made", "chosen") for name in names):
             assert whole.read(STATE).volumes == one_by_one.read(STATE).volumes
+
+
+# ---- PreBind
+
+
+def flight(bench: Bench, state: CycleState, on: str = "a") -> Status | None:
+    return bench.plugin.pre_bind_pre_flight(state, pod("p"), on)
+
+
+def test_a_node_for_which_nothing_was_found() -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"))
+    state = bench.reserve(asking("p", "c"))
+    assert flight(bench, state) is None
+    expected = Status(Code.ERROR, ('no pod volumes found for node "b"',))
+    assert flight(bench, state, "b") == expected
+    assert bench.pre_bind(state, asking("p", "c"), "b") == expected

@@ -95,20 +95,14 @@ class Table:
 
     # ---- representation ------------------------------------------------------------------------------------
 
-    def _cells(self, rows: int) -> list[list[str]]:
+    def _cells(self) -> list[list[str]]:
         """Return the texts of the first rows, each cell short enough to be shown."""
-        columns = [column_values(column[:rows]) for column in self.columns.values()]
+        columns = [column_values(column[:ROWS]) for column in self.columns.values()]
         return [[_shown(value) for value in row] for row in zip(*columns, strict=True)]
 
-    def text(self, rows: int = ROWS) -> str:
-        """Return the first rows as aligned text.
-
-        Parameters
-        ----------
-        rows : int
-            How many; a last line says that there are more.
-        """
-        cells = [[name.upper() for name in self.columns], *self._cells(rows)]
+    def __repr__(self) -> str:
+        """Return the first rows as aligned text; a last line says that there are more."""
+        cells = [[name.upper() for name in self.columns], *self._cells()]
         columns, room = list[list[str]](), WIDTH
         for column in zip(*cells, strict=True):
             width = max(map(len, column))
@@ -118,18 +112,14 @@ class Table:
             columns.append([f"{cell:<{width}}" for cell in column])
             room -= width + len(GAP)
         lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
-        return "\n".join([*lines, "…"] if len(self) > rows else lines)
-
-    def __repr__(self) -> str:
-        return self.text()
+        return "\n".join([*lines, "…"] if len(self) > ROWS else lines)
 
     def _repr_html_(self) -> str:
         from html import escape  # takes long to import, and only notebooks need it
 
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._cells(ROWS)
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells()
         )
         after = "<p>…</p>" if len(self) > ROWS else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{after}"
@@ -186,7 +176,7 @@ class Tabular:
 
     def __repr__(self) -> str:
         first = self.table(ROWS + 1)
-        return "\n".join([self.headline(), *self.remarks(), *([first.text()] if len(first) else [])])
+        return "\n".join([self.headline(), *self.remarks(), *([repr(first)] if len(first) else [])])
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -325,12 +325,12 @@ class ClusterView:
         """Which nodes a pass over the pods that wait would make for them; changes nothing."""
         moving = self.moving(self.situation.now)
         if not self.pending and not moving:
-            return Provisioning(ignored=self.ignored, seed=self.options.seed)
+            return Provisioning(ignored=self.ignored)
         try:
             solver = self.solver([*self.pending, *moving], Removal())
         except NoPoolsError:
             errors = {pod.key: PodError(NO_POOLS) for pod in self.pending}
-            return Provisioning(errors=errors, ignored=self.ignored, seed=self.options.seed)
+            return Provisioning(errors=errors, ignored=self.ignored)
         errors = {
             key: PodError(str(refusal), waits_for_reservation(refusal))
             for key, refusal in solver.errors.items()
@@ -355,7 +355,6 @@ class ClusterView:
             self.ignored,
             {key: tuple(texts) for key, texts in solver.relaxations.items()},
             self.templates[1],
-            self.options.seed,
         )
 
     @cached_property

@@ -203,8 +203,6 @@ class Provisioning(Tabular):
         By pod, the preferences that it gave up, over all attempts.
     pools : dict of str to str
         Pools without an instance type that meets their requirements, with Karpenter's event.
-    seed : int
-        It chose among domains that nothing else orders.
     karpenter_version : str
     """
 
@@ -215,7 +213,6 @@ class Provisioning(Tabular):
     ignored: dict[str, str] = field(default_factory=dict)
     relaxed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pools: dict[str, str] = field(default_factory=dict)
-    seed: int = 0
     karpenter_version: str = VERSION
 
     @property

@@ -305,19 +305,12 @@ class HttpSessions:
         What `make` reads.
     is_renewable : bool, optional
         Whether `make` may return other credentials although no file has changed.
-    now : callable, optional
-        Returns seconds since 1970.
     """
 
     def __init__(
-        self,
-        make: Callable[[], Session],
-        files: Sequence[str] = (),
-        is_renewable: bool = False,
-        now: Callable[[], float] = time.time,
+        self, make: Callable[[], Session], files: Sequence[str] = (), is_renewable: bool = False
     ) -> None:
-        self._sessions = Reloaded(make, files)
-        self._is_renewable, self._now = is_renewable, now
+        self._sessions, self._is_renewable = Reloaded(make, files), is_renewable
         self._lock = Lock()
         self._current: Session | None = None
         self._is_closed = False
@@ -328,7 +321,7 @@ class HttpSessions:
         with self._lock:
             if self._is_closed:
                 raise NotSentError("the client is closed")
-            session = self._sessions.get(lambda current: current.expires <= self._now())
+            session = self._sessions.get(lambda current: current.expires <= time.time())
             old, self._current = self._current, session
             if old is not None and old is not session and not old.users:
                 old.close()

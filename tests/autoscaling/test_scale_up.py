@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,17 @@ def test_nodes_come_and_the_scheduler_stays_as_it_was() -> None:
         "Karpenter 1.15.0: 2 new nodes (2 four spot b) in 1 round, 0.40 $/h more; 2 pods find a node, 0 wait"
     )
     assert len(answer.table()) == len(answer.to_dict()["nodes"]) == 2
+
+
+def test_documents_say_among_what_a_provider_chooses() -> None:
+    offered = Offering("a", "on-demand", 0.5), Offering("b", "on-demand", 0.5)
+    types = [*four_cores(*offered), replace(four_cores(*offered)[0], name="other")]
+    scheduler = Scheduler(load([pool(), pod("web")]))
+    (node,) = scheduler.ask.scale_up(types=types).to_dict()["nodes"]
+    chosen = {"choices": 2, "zones": ["a", "b"], "chosen": "the provider chooses among"}
+    assert chosen.items() <= node.items()
+    (node,) = scheduler.ask.scale_up(types=four_cores()).to_dict()["nodes"]
+    assert not chosen.keys() & node.keys()
 
 
 def test_a_zone_that_failed_gets_no_node_until_that_is_undone() -> None:

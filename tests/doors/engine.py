@@ -113,7 +113,6 @@ from moorage._core.preempt.dry_runs import DryRuns as DryRuns
 
 # Orders, compared with upstream's and with Go's sort.
 from moorage._core.preempt.importance import order_as_upstream as order_as_upstream
-from moorage._core.preempt.importance import start_time as start_time
 
 # Units that leave a row, and come back exactly.
 from moorage._core.preempt.lower_units import LowerUnits as LowerUnits

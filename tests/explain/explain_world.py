@@ -85,8 +85,7 @@ class World:
             one = self.scheduler()
             one.change.add_nodes(1, like=change.values["like"], labels=change.values["label"])
             return one.examine(change.pod).feasible
-        if change.kind in ("add-label", "add-node", "uncordon-node"):
-            edit = change.edits[0]
+        if (edit := change.edits[0]).about is Node:
             old = next((node for node in self.nodes if node.name == edit.key), None)
             return self.fits(change.pod, self.with_node(edit.change(old)))
         if change.kind == "smaller-claim":
@@ -167,9 +166,9 @@ def random_pod(random: Random) -> Pod:
         for at in range(random.randint(1, 2))
     )
     if random.random() < 0.2:
-        spec["topology_spread_constraints"] = tuple(
-            random_spread(random) for _ in range(random.choice((1, 2)))
-        )
+        spreads = [random_spread(random) for _ in range(random.choice((1, 2)))]
+        by_action = {(each.topology_key, each.when_unsatisfiable): each for each in spreads}
+        spec["topology_spread_constraints"] = tuple(by_action.values())  # the API server refuses others
     if random.random() < 0.2:
         side = random.choice(("pod_affinity", "pod_anti_affinity"))
         spec["affinity"] = replace(spec.get("affinity") or Affinity(), **{side: pod_terms(random)})

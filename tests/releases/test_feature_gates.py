@@ -32,14 +32,14 @@ BEHAVIOUR = {
     "test_without_the_gate_they_count",
     "MaxUnavailableStatefulSet": "controllers/workloads/test_stateful_sets.py::"
     "test_max_unavailable_counts_with_its_gate",
-    "NodeDeclaredFeatures": "plugins/test_filters.py::test_declared_features_do_not_count_without_the_gate",
+    "NodeDeclaredFeatures": CASE,
     "NominatedNodeNameForExpectation": "scheduler/placing/test_waiting.py::"
     "test_a_waiting_pod_is_not_nominated_without_the_gate",
     "OpportunisticBatching": "scheduler/cycle/test_opportunistic_batching.py::"
     "test_without_batching_pods_take_no_hint",
     "PodLevelResources": "benchmarks/scheduler_perf/test_workloads.py::test_a_gate_changes_what_counts",
     "SchedulerPopFromBackoffQ": "sim/replay/test_replay.py::test_a_failed_pod_backs_off_in_virtual_time",
-    "StorageCapacityScoring": "plugins/test_volume_binding_cycle.py::test_scores_by_the_gate_alone",
+    "StorageCapacityScoring": CASE,
     "TaintTolerationComparisonOperators": CASE,
     "VolumeLimitScaling": "scheduler/placing/test_volume_engine.py::"
     "test_pods_wait_for_a_node_with_their_driver",

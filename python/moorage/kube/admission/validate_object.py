@@ -454,7 +454,7 @@ _BETWEEN = {
         (
             "core.v1",
             "scheduling_rules",
-            "NodeSelectorTerm PodAffinityTerm PodSpec Taint Toleration TopologySpreadConstraint",
+            "NodeSelectorTerm PodAffinityTerm PodOS PodSpec Taint Toleration TopologySpreadConstraint",
         ),
         ("meta.v1", "scheduling_rules", "LabelSelector LabelSelectorRequirement"),
         ("policy.v1", "workload_rules", "PodDisruptionBudgetSpec"),

@@ -11,7 +11,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher, decimal_integer
 from ...apiserver.decode import decode
 from ...field_errors import Fault, Json, duplicate, forbidden, invalid, parts, required, unsupported
 from ...model.meta import LabelSelector
-from ..field_checks import Rules, during, format_causes, label_faults, wrong_choice
+from ..field_checks import Rules, during, format_causes, label_faults, wrong, wrong_choice
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
 _NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -149,6 +149,12 @@ def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         seen[pair] = at
 
 
+def _system_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """The operating system of a pod; one that is not known is told at the struct, not at its name."""
+    if system := value.get("name"):
+        yield from wrong("in", system, path, "linux", "windows")
+
+
 RULES: Rules = {
     "meta.v1.LabelSelector": (_selector_errors,),
     "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
@@ -160,6 +166,7 @@ RULES: Rules = {
         during("since 1.35; off TaintTolerationComparisonOperators", comparison_errors),
     ),
     "core.v1.TopologySpreadConstraint": (_spread_errors,),
+    "core.v1.PodOS": (_system_errors,),
     "core.v1.PodSpec": (_pod_errors,),
 }
 """By struct, the rules between its fields."""

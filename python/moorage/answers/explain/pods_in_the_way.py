@@ -247,7 +247,7 @@ class RaisedPriority(Struct, frozen=True):
     class_name, class_value : str, int
         The PriorityClass of the cluster with the smallest value that is enough; "" and 0 if there is none.
     victims : tuple of Pod
-        Whom it would evict there; none if only nominated pods keep the room.
+        Whom it would evict there, without pods that leave already; none if only nominated pods keep the room.
     budgets : tuple of str
         The PodDisruptionBudgets that the evictions violate, as ``namespace/name``.
     default_class : str
@@ -285,8 +285,8 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     Returns
     -------
     RaisedPriority or None
-        None if no priority helps, or helps against pods of its own workload alone, or the pod may not
-        preempt.
+        None if no priority helps, or helps against pods of its own workload or pods that leave anyway
+        alone, or the pod may not preempt.
     """
     engine, pod = probe.engine, probe.pod
     if pod.spec.preemption_policy == "Never":
@@ -313,6 +313,9 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     owners = (victim.metadata.controller() for victim in candidate.victims.pods)
     if any(owner is not None and owner.uid in own_uids for owner in owners):
         return None  # it would evict pods of its own workload, which would have the priority, too
+    victims = tuple(pod for pod in candidate.victims.pods if not pod.metadata.deletion_timestamp)
+    if candidate.victims.pods and not victims:
+        return None  # all of them leave already
     enough = [
         (pod_class.value, pod_class.name)
         for pod_class in classes
@@ -323,7 +326,6 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     budgets = budgets_of(engine, candidate, priority)
     of_class = pod.spec.priority_class_name
     default = any(each.name == of_class and each.global_default for each in classes)
-    victims = tuple(candidate.victims.pods)
     return RaisedPriority(
         priority, name, value, candidate.name, victims, budgets, of_class if default else ""
     )

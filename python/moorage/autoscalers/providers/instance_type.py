@@ -265,7 +265,7 @@ def with_shortages(kind: InstanceType, shortages: Collection[Shortage]) -> Insta
 
 
 def refuse_unoffered(
-    shortages: Iterable[Shortage], types: Iterable[InstanceType], groups: Iterable[Node] = ()
+    shortages: Collection[Shortage], types: Iterable[InstanceType], groups: Iterable[Node] = ()
 ) -> None:
     """Refuse a shortage of what no type is offered as, and no node of a group is.
 
@@ -274,6 +274,8 @@ def refuse_unoffered(
     InputError
         Such as for a misspelt zone.
     """
+    if not shortages:
+        return
     every = {offered_as(kind, offering) for kind in types for offering in kind.offerings}
     every |= set(map(node_offered_as, groups))
     for shortage in shortages:

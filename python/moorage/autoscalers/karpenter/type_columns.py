@@ -8,8 +8,8 @@ pkg/cloudprovider/types.go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, reduce
 from operator import or_
 
 from msgspec import Struct
@@ -144,33 +144,28 @@ class TypeColumns:
     def __init__(self, types: Sequence[KnownType]) -> None:
         self.types = types
         self.all = (1 << len(types)) - 1
-        self.capacity = Thresholds(
-            [{name: amount.nanos() for name, amount in kind.type.capacity.items()} for kind in types]
-        )
-        self.reserved = sum(
-            1 << place
-            for place, kind in enumerate(types)
-            if any(each.offering.capacity_type == RESERVED for each in kind.offerings)
-        )
-        places = defaultdict[LabelRequirement, list[int]](list)
-        for place, kind in enumerate(types):
-            for requirement in kind.requirements.by_key.values():
-                places[requirement].append(place)
-        self._by_key: dict[str, tuple[int, dict[LabelRequirement, int]]] = {}
-        for requirement, of_types in places.items():
-            named, masks = self._by_key.get(requirement.key.name, (0, {}))
-            masks[requirement] = mask_of(of_types)
-            self._by_key[requirement.key.name] = named | masks[requirement], masks
-        lacking = defaultdict[str, list[int]](list)
-        for place, kind in enumerate(types):
-            for name in kind.unknown:
-                lacking[name].append(place)
-        self._unknown = {name: mask_of(of_types) for name, of_types in lacking.items()}
         self._read_groups(types)
+        self._stated: dict[str, dict[LabelRequirement, int]] = {}
         self._meeting: dict[LabelRequirement, int] = {}
         self._compatible: dict[RequirementSet, int] = {}
         self._offered: dict[RequirementSet, int] = {}
         self._largest: dict[int, dict[str, int]] = {}
+
+    @cached_property
+    def capacity(self) -> Thresholds:
+        return Thresholds(
+            [{name: amount.nanos() for name, amount in kind.type.capacity.items()} for kind in self.types]
+        )
+
+    @cached_property
+    def reserved(self) -> int:
+        """Types with a reserved offering."""
+        return self._mask_where(
+            lambda kind: any(each.offering.capacity_type == RESERVED for each in kind.offerings)
+        )
+
+    def _mask_where(self, holds: Callable[[KnownType], bool]) -> int:
+        return mask_of(place for place, kind in enumerate(self.types) if holds(kind))
 
     def _read_groups(self, types: Sequence[KnownType]) -> None:
         """Rows of allocatable amounts: one of each type, then those of offerings with others."""
@@ -204,23 +199,32 @@ class TypeColumns:
         if compatible is None:
             compatible = self.all
             for name, requirement in requirements.by_key.items():
-                if name in self._by_key:
-                    compatible &= self._meets(name, requirement)
-                compatible &= ~self._unknown.get(name, 0)
+                compatible &= self._meets(name, requirement)
             self._compatible[requirements] = compatible
         return compatible
 
     def _meets(self, name: str, requirement: LabelRequirement) -> int:
         meeting = self._meeting.get(requirement)
         if meeting is None:
-            named, masks = self._by_key[name]
-            meeting = self.all & ~named
+            masks = self._masks(name)
+            meeting = self.all & ~reduce(or_, masks.values(), 0)
             excludes = requirement.operator in EXCLUDING
             for theirs, mask in masks.items():
                 if theirs.intersects(requirement) or (excludes and theirs.operator in EXCLUDING):
                     meeting |= mask
+            meeting &= ~self._mask_where(lambda kind: name in kind.unknown)
             self._meeting[requirement] = meeting
         return meeting
+
+    def _masks(self, name: str) -> dict[LabelRequirement, int]:
+        """By what types state of a label, those that state it. Of many labels nothing is asked."""
+        masks = self._stated.get(name)
+        if masks is None:
+            masks = self._stated[name] = defaultdict(int)
+            for place, kind in enumerate(self.types):
+                if (requirement := kind.requirements.by_key.get(name)) is not None:
+                    masks[requirement] |= 1 << place
+        return masks
 
     def _offered_rows(self, requirements: RequirementSet) -> int:
         offered = self._offered.get(requirements)
@@ -252,18 +256,17 @@ class TypeColumns:
 
     def within(self, volumes: Mapping[str, frozenset[str]]) -> int:
         """Types that can attach volumes."""
-        mask = 0
-        for place, kind in enumerate(self.types):
+
+        def can_attach(kind: KnownType) -> bool:
             limits = kind.type.volume_limits
-            if all(len(claims) <= limits.get(driver, len(claims)) for driver, claims in volumes.items()):
-                mask |= 1 << place
-        return mask
+            return all(len(claims) <= limits.get(driver, len(claims)) for driver, claims in volumes.items())
+
+        return self._mask_where(can_attach)
 
     def values(self, types: int, requirement: LabelRequirement) -> int:
         """Those values of a label that types name and a requirement allows, as bits."""
-        _, masks = self._by_key.get(requirement.key.name, (0, {}))
         named = 0
-        for theirs, mask in masks.items():
+        for theirs, mask in self._masks(requirement.key.name).items():
             if mask & types:
                 named |= theirs.mask
         return requirement.select(named)

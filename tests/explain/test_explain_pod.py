@@ -380,8 +380,8 @@ def test_a_pod_precedes_a_workload_of_that_name() -> None:
 
 ABSENT = {"nothing/web": 'there is no kind "nothing"', "web": 'no node, workload or pod is named "web"'}
 ABSENT |= {"pod/web": 'there is no Pod "default/web"'}
-ABSENT |= {"deploy/web": "deploy/web: there is no such workload"}
-ABSENT |= {"deploy/n/web": "deploy/n/web: there is no such workload with a pod"}
+ABSENT |= {"deploy/web": 'there is no Deployment "default/web"'}
+ABSENT |= {"deploy/n/web": 'there is no Deployment "n/web"'}
 
 
 @pytest.mark.parametrize("name", ABSENT)
@@ -392,7 +392,7 @@ def test_a_name_that_nothing_has(name: str) -> None:
 
 def test_a_workload_that_is_not_there_is_told_with_those_like_it() -> None:
     one = Scheduler(build_cluster([machine("a"), replicas("Deployment", "web", 1)]))
-    with pytest.raises(NotFoundError, match=r"such workload with a pod; nearest: web$"):
+    with pytest.raises(NotFoundError, match=r'no Deployment "default/wep"; nearest: web$'):
         one.ask.explain("deploy/wep")
 
 

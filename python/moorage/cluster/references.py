@@ -7,10 +7,19 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar
 
-from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
+from moorage.errors import (
+    InputError,
+    either,
+    examples,
+    nearest,
+    nearest_or_known,
+    same_or_nearest,
+    shorten,
+)
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, PodGroup, parse_selector
 from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
 from moorage.kube.model.workload import PARENTS, CronJob, DaemonSet, Deployment, Job, StatefulSet
+from moorage.kube.workloads.ownership import Workload
 from moorage.store import NotFoundError, ObjectClient, find_object, kind_named, only_namespace
 from moorage.store.errors import is_namespaced
 
@@ -31,7 +40,12 @@ class NoSuchObjectError(InputError):
 
 
 def object_named(
-    client: ObjectClient, text: str, kinds: Sequence[type[Object]] = (), lacks: str = "", namespace: str = ""
+    client: ObjectClient,
+    text: str,
+    kinds: Sequence[type[Object]] = (),
+    lacks: str = "",
+    namespace: str = "",
+    also: Sequence[Workload] = (),
 ) -> Any:
     """Return the object that a reference means.
 
@@ -47,6 +61,8 @@ def object_named(
     namespace : str
         Of an object of which the text says none. Without it the one in ``default`` is meant, as by kubectl,
         or else the only one.
+    also : sequence of Workload
+        Those of which there may be only pods, which an error names too.
 
     Raises
     ------
@@ -63,7 +79,7 @@ def object_named(
         among, place = tuple(kinds or NAMED), parts[0] if len(parts) == 2 else namespace
         objects = [obj for each in among for obj in _with_name(client, each, name, place)]
         if not objects:
-            raise _absent(client, text, among, kind if len(parts) == 2 else None)
+            raise _absent(client, text, among, kind if len(parts) == 2 else None, also)
     else:
         if len(parts) == 3:
             place = parts[1]
@@ -73,7 +89,7 @@ def object_named(
             raise InputError(f"a {kind.__name__} {lacks}; name a {_text_of(kinds)}", obj=text)
         objects = _with_name(client, kind, name, place)
         if not objects:
-            return get(client, kind, name, (place or "default") if is_namespaced(kind) else "")
+            return get(client, kind, name, (place or "default") if is_namespaced(kind) else "", also)
     return _only(objects, text)
 
 
@@ -108,23 +124,31 @@ def _only(objects: Sequence[Object], text: str) -> Object:
     elif near := [obj for obj in own if obj.namespace in ("", "default")]:
         own = near
     if len(own) > 1:
-        there = " or ".join(map(reference_to, own))
-        raise InputError(f"there are several: give {there}", obj=shorten(text, 80))
+        raise several(own, text)
     return own[0]
 
 
+def several(objects: Iterable[Object | Workload], text: str) -> InputError:
+    """Return the error that a text may mean any of several objects."""
+    there = " or ".join(map(reference_to, objects))
+    return InputError(f"there are several: give {there}", obj=shorten(text, 80))
+
+
 def _absent(
-    client: ObjectClient, text: str, kinds: Sequence[type[Object]], no_kind: InputError | None
+    client: ObjectClient,
+    text: str,
+    kinds: Sequence[type[Object]],
+    no_kind: InputError | None,
+    also: Sequence[Workload],
 ) -> NoSuchObjectError:
     """Return the error that nothing has a name, with what is like it."""
-    there: list[Object] = [obj for kind in kinds for obj in client.list(kind)[0]]
+    there: list[Any] = [obj for kind in kinds for obj in client.list(kind)[0]]
+    there += also
     place, _, name = text.rpartition("/")
-    alike = [reference_to(obj) for obj in there if obj.name == name]
-    if no_kind is not None and all(obj.namespace != place for obj in there):
-        hint = f"; there is {examples(alike, _MOST)}" if alike else ""
-        return NoSuchObjectError(f"{no_kind.message}{hint}")
     names = {obj.name for obj in there if place in ("", obj.namespace)}
-    near = f"; there is {examples(alike, _MOST)}" if alike else nearest(name, names)
+    near = same_or_nearest(name, dict.fromkeys(map(reference_to, there)), names)
+    if no_kind is not None and all(obj.namespace != place for obj in there):
+        return NoSuchObjectError(f"{no_kind.message}{near}")
     return NoSuchObjectError(f'no {_text_of(kinds)} is named "{shorten(text, 80)}"{near}')
 
 
@@ -139,8 +163,10 @@ def reference_to(obj: Any) -> str:
     return "/".join(filter(None, (obj.kind.lower(), obj.namespace, obj.name)))
 
 
-def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> T:
-    """Return an object that a user has named.
+def get(
+    client: ObjectClient, kind: type[T], name: str, namespace: str = "", also: Sequence[Workload] = ()
+) -> T:
+    """Return an object that a user has named. For `also` see `object_named`.
 
     Raises
     ------
@@ -151,15 +177,22 @@ def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> 
         return client.get(kind, name, namespace)
     except NotFoundError:
         key = f"{namespace}/{name}" if namespace else name
-        near = _hint(client, kind, name, namespace)
+        near = _hint(client, kind, name, namespace, also)
         raise NoSuchObjectError(f'there is no {kind.__name__} "{shorten(key, 80)}"{near}') from None
 
 
-def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -> str:
+def _hint(
+    client: ObjectClient, kind: type[Object], name: str, namespace: str, also: Sequence[Workload]
+) -> str:
     """Return what an error adds about an object that does not exist: the same name in another namespace, of
     another kind of workload, or in labels of nodes; or names that are like it."""
-    there: list[Object] = client.list(kind)[0]
-    alike = [f"{kind.__name__} {obj.key}" for obj in there if obj.name == name]
+    there: list[Any] = [*client.list(kind)[0]]
+    there += [workload for workload in also if workload.kind == kind.__name__]
+    alike = [
+        f"{kind.__name__} {'/'.join(filter(None, (obj.namespace, obj.name)))}"
+        for obj in there
+        if obj.name == name
+    ]
     for other in WORKLOADS if kind in WORKLOADS else ():
         objects: list[Object] = client.list(other, namespace)[0]
         alike += (
@@ -170,8 +203,9 @@ def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -
             {f"{key}={name}" for obj in there for key, value in obj.metadata.labels.items() if value == name}
         )
     if alike:
-        return f"; there is {examples(alike, _MOST)}"
-    return nearest_or_known(name, [obj.name for obj in there if obj.namespace == namespace])
+        return f"; there is {examples([*dict.fromkeys(alike)], _MOST)}"
+    near = nearest_or_known(name, {obj.name for obj in there if obj.namespace == namespace})
+    return near or same_or_nearest(name, dict.fromkeys(map(reference_to, there)), {obj.name for obj in there})
 
 
 # ---- nodes -------------------------------------------------------------------------------------------------

@@ -97,18 +97,16 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     namespace, _, name = text.rpartition("/")
     if namespace and (pod := find_object(client, Pod, name, namespace)) is not None:
         return pod
-    why = f"{text}: there is no such workload with a pod"
+    why = f"{text}: it has no pod"
     try:
         named = object_named(client, text, lacks="has no pods")
         kind, namespace, name = type(named), named.namespace, named.name
     except NoSuchObjectError as absent:  # of some workloads there are only pods
+        named, why = None, absent.message
         try:
-            named, (kind, namespace, name) = None, parse_reference(text)
+            kind, namespace, name = parse_reference(text)
         except InputError:
-            raise NotFoundError(absent.message) from None
-        if kind in (Pod, CompositePodGroup):
-            raise NotFoundError(absent.message) from None
-        why += "".join(absent.message.partition("; ")[1:])
+            raise NotFoundError(why) from None
     if isinstance(named, Pod):
         return named
     if isinstance(named, CompositePodGroup):

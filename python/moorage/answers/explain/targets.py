@@ -12,19 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from moorage.cluster.references import WORKLOADS, reference_to
+from moorage.cluster.references import object_named, reference_to, several
 from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import (
     InputError,
     about_nodes,
     examples,
     located,
-    nearest,
     number_of,
-    same_or_nearest,
 )
-from moorage.kube import CompositePodGroup, Node, NodePool, Object, Pod, PodGroup, group_of
-from moorage.kube.model.workload import CronJob, DaemonSet, Job, StatefulSet
+from moorage.kube import CompositePodGroup, Node, NodePool, Pod, PodGroup, group_of
+from moorage.kube.model.workload import TEMPLATED, CronJob, DaemonSet, Job, StatefulSet
 from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of, refers_to
@@ -60,94 +58,47 @@ from .explain_pod import groups_instead
 # Why ``moorage explain`` has nothing to explain: a workload without pods, another kind, a wrong name.
 
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
-NO_POD = "there is no such workload with a pod"
 _WORKLOADS = 3
 """Maximum number of workloads that a note names."""
 
 
-def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str | None) -> str:
-    """Return why a workload has no pod, and what to do.
+def absent(
+    scheduler: Scheduler, text: str, namespace: str | None, also: Sequence[Workload] = ()
+) -> InputError:
+    """Return why there is nothing to explain of what a target names, and what to do.
 
     Parameters
     ----------
     scheduler : Scheduler
         After the run.
     namespace : str or None
-        None for all namespaces.
+        Of a target that names none; None for all namespaces.
+    also : sequence of Workload
+        See `object_named`.
     """
+    *where, name = text.split("/")
     for waiting in scheduler.ask.suspended():
-        its = waiting.full_kind.partition(".")[0], waiting.name
-        if its == (kind, name) and namespace in (None, waiting.namespace):
-            return SUSPENDED
-    workloads = [*_workloads(scheduler, kind)]
-    for workload in workloads:
-        if workload.kind == kind and workload.name == name and namespace in (None, workload.namespace):
-            return _without_pods(scheduler, workload)
-    where = f" in namespace {namespace}" if namespace else ""
-    return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
-
-
-def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
-    """Return what an error adds about a name that is that of no pod: it may be that of something else.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-        After the run.
-    place : str
-        Its namespace; "" for all.
-
-    Returns
-    -------
-    str
-        "" if nothing else has the name.
-    """
-    if any(node.name == name for node in scheduler.client.list(Node)[0]):
-        return f", but a Node; {about_nodes(name)}"
-    for waiting in scheduler.ask.suspended():
-        if waiting.name == name and place in ("", waiting.namespace):
-            return f", but {waiting.text}: {SUSPENDED}"
-    for obj in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
-        if obj.name == name and place in ("", obj.namespace):
-            return f", but {obj.full_name}: {_without_pods(scheduler, obj)}"
-    return ""
-
-
-def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
-    """Return what to do about a kind that has no pods.
-
-    Parameters
-    ----------
-    name : str
-        NAME or NAMESPACE/NAME.
-    """
-    if kind is Node:
-        return f"a Node is not scheduled; {about_nodes(name)}"
-    if kind is CompositePodGroup or kind.__name__ == "Workload":  # those that are there are explained
-        namespace, _, name = name.rpartition("/")
-        if all(obj.name != name for obj in scheduler.client.list(kind, namespace)[0]):
-            every = scheduler.client.list(kind)[0]
-            return f"there is no such {kind.__name__}{_alike(every, kind.__name__, name)}"
-    if kind is CompositePodGroup:
-        return groups_instead(scheduler.client, namespace, name)
-    instead = "name a pod or a workload, such as deploy/web"
-    if kind is NodePool:
-        instead = "plan nodes says which nodes it makes, explain POD --by pool why it makes none"
-    return f"a {kind.__name__} has no pods of its own; {instead}"
-
-
-def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
-    """Iterate over the workloads of a scheduler's store, those of one kind first."""
-    kinds: list[type[Object]] = []
-    with suppress(InputError):  # a kind that the store does not have
-        kinds += [kind_named(kind)] if kind else []
-    kinds += WORKLOADS
-    for struct in dict.fromkeys(kinds):
-        yield from scheduler.client.list(struct)[0]
+        kind, _, group = waiting.full_kind.partition(".")
+        known = {waiting.namespace, *_forms(kind.lower(), group)}
+        its_place = namespace in (None, waiting.namespace) or waiting.namespace in where
+        if waiting.name == name and its_place and {each.lower() for each in where} <= known:
+            return InputError(SUSPENDED, source=SOURCE, obj=waiting.text)
+    with located(source=SOURCE):
+        obj = object_named(scheduler.client, text, namespace=namespace or "", also=also)
+    return InputError(_without_pods(scheduler, obj), source=SOURCE, obj=obj.full_name)
 
 
 def _without_pods(scheduler: Scheduler, obj: Any) -> str:
-    """Return why an object has no pod now."""
+    """Return why an object has no pod now, or what to name in place of a kind that never has one."""
+    if isinstance(obj, Node):
+        return f"a Node is not scheduled; {about_nodes(obj.name)}"
+    if isinstance(obj, CompositePodGroup):
+        return groups_instead(scheduler.client, obj.namespace, obj.name)
+    if obj.kind not in CONTROLLERS:
+        instead = "name a pod or a workload, such as deploy/web"
+        if isinstance(obj, NodePool):
+            instead = "plan nodes says which nodes it makes, explain POD --by pool why it makes none"
+        return f"a {obj.kind} has no pods of its own; {instead}"
     if isinstance(obj, CronJob):
         return "it has no pods between its runs; --cronjobs runs it once"
     if isinstance(obj, Job):
@@ -175,30 +126,12 @@ def _pods_of_missing_groups(scheduler: Scheduler, obj: Any) -> str:
     return f"; {texts[0].removesuffix('.')}" if texts else ""
 
 
-def _alike(workloads: list[Any], kind: str, name: str) -> str:
-    """Return what an error adds about the same name elsewhere, or names that are like it."""
-    of_kind = [workload.name for workload in workloads if workload.kind == kind]
-    return same_or_nearest(name, map(reference_to, workloads), of_kind)
-
-
 # ---- targets -----------------------------------------------------------------------------------------------
 
 SOURCE = "TARGET"
 EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, *HELD}
 """Status of pods about which there is nothing to explain."""
-
-
-CONTROLLERS = {
-    *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout"),
-    "CronJob",
-    "DaemonSet",
-    "Deployment",
-    "Job",
-    "PodGroup",
-    "ReplicaSet",
-    "ReplicationController",
-    "StatefulSet",
-}
+CONTROLLERS = {*(kind.__name__ for kind in TEMPLATED), PodGroup.__name__}
 
 
 class Target(NamedTuple):
@@ -297,7 +230,7 @@ def targets_of_workload(
     InputError
         There is no such workload with a pod, or it is in several namespaces.
     """
-    text = f"{kind.lower()}/{name}"
+    text = "/".join(filter(None, (kind.lower(), namespace, name)))
     pods = _pods_of(simulation, kind, name, namespace)
     unmade = [
         group
@@ -311,8 +244,7 @@ def targets_of_workload(
     if not pods and unmade:
         return [], unmade
     if not pods:
-        why = absent_workload(simulation.scheduler, kind, name, namespace)
-        raise InputError(why, source=SOURCE, obj=text)
+        raise absent(simulation.scheduler, text, namespace, _workloads(simulation))
     with located(source=SOURCE):
         namespace = only_namespace([pod.namespace for pod in pods], text)
     pods = [pod for pod in pods if pod.namespace == namespace]
@@ -443,8 +375,7 @@ def pod_named(
     """
     first, _, rest = text.partition("/")
     if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in setup.pods:
-        why = not_placed(setup.make(), kind_named(first), rest)
-        raise InputError(why, source=SOURCE, obj=text)
+        raise absent(setup.make(), text, namespace)
     if _kind(first) == "Pod" and rest and text not in setup.pods:
         place, _, name = rest.rpartition("/")
     else:
@@ -478,7 +409,7 @@ def pod_named(
         place = only_namespace([pod.namespace for pod in pods], text) or place
     pods = [pod for pod in pods if pod.namespace == place]
     if not (pods or unmade or fates):
-        workload = _only_workload(simulation, text, name, place)
+        workload = _only_workload(simulation, text, name, namespace, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True, []
     listed = [Target(pod.key, setup.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
     return listed, unmade, not listed, fates
@@ -500,32 +431,30 @@ def _in_place_of(simulation: Simulation, old: Pod) -> tuple[list[Pod], str]:
     return new, f"{why}; {f'its replacement is {new[0].key}' if new else 'nothing replaces it'}"
 
 
-def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> Workload:
+def _only_workload(
+    simulation: Simulation, text: str, name: str, namespace: str | None, place: str
+) -> Workload:
     """Return the workload with pods of a name; InputError if there is none or more than one."""
     pods = (*simulation.before.values(), *simulation.new)
-    groups = {Workload(key[0], PodGroup.__name__, key[1]) for key in map(group_of, pods) if key is not None}
-    workloads = {simulation.workloads.of(pod) for pod in pods} | groups
-    listed = {workload for workload in workloads if place in ("", workload.namespace)}
-    named = sorted(workload for workload in listed if workload.name == name)
-    candidates = [workload for workload in named if workload not in groups]
+    workloads = _workloads(simulation)
+    named = sorted(each for each in workloads if each.name == name and place in ("", each.namespace))
+    candidates = [workload for workload in named if workload.kind != PodGroup.__name__]
     candidates = candidates or _owners(pods, name, place) or named
-    where = f" in namespace {place}" if place else ""
     if not candidates:
-        other = absent_pod(simulation.scheduler, name, place)
-        if other:
-            raise InputError(f"there is no such pod{where}{other}", source=SOURCE, obj=text)
-        names = {workload.name for workload in listed}
-        names |= {pod.name for pod in pods if place in ("", pod.namespace)}
-        near = same_or_nearest(name, sorted(map(reference_to, workloads)), names)
-        near = near or nearest(text, [f"{workload.kind.lower()}/{workload.name}" for workload in workloads])
-        message = f"no pod, workload or group{where} has this name{near}"
-        raise InputError(message, source=SOURCE, obj=text)
+        raise absent(simulation.scheduler, text, namespace, workloads)
     if len(candidates) > 1:
         candidates = [each for each in candidates if each.namespace == "default"] or candidates
     if len(candidates) > 1:
-        among = " or ".join(f"{workload.text} in namespace {workload.namespace}" for workload in candidates)
-        raise InputError(f"several workloads have this name{where}: give {among}", source=SOURCE, obj=text)
+        with located(source=SOURCE):
+            raise several(candidates, text)
     return candidates[0]
+
+
+def _workloads(simulation: Simulation) -> list[Workload]:
+    """Return the workloads and groups that have pods before or after a run, by name."""
+    pods = (*simulation.before.values(), *simulation.new)
+    groups = {Workload(key[0], PodGroup.__name__, key[1]) for key in map(group_of, pods) if key is not None}
+    return sorted({simulation.workloads.of(pod) for pod in pods} | groups)
 
 
 def _owners(pods: Iterable[Pod], name: str, place: str) -> list[Workload]:

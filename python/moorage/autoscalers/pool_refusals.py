@@ -31,7 +31,7 @@ from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.kube.model.autoscaling import NODE_CLASSES, NodeClaimRequirement
 from moorage.kube.model.meta import whole
 
-from .karpenter.claim_template import why_idle
+from .karpenter.claim_template import shortage_of_all, why_idle
 from .karpenter.new_nodes_result import NewClaim, Provisioning
 from .karpenter.pod_validation import in_short
 from .launched_nodes import launched_node
@@ -98,6 +98,8 @@ class NodePoolTrial(Trial[PassQuestion]):
         """Return why the pool makes no node for the pod without one; "" if it makes one by itself."""
         if idle := why_idle(self.pool):
             return f"it makes no nodes for pods: {idle}"
+        if shortage := shortage_of_all(self.pool, self._short):
+            return f"nothing can be launched with {shortage}, which its nodes have"
         if not self._types:
             return "it has no instance types"
         answer, key = self._alone, self.pod.key

@@ -17,7 +17,7 @@ from moorage.kube.model.cluster import now_of
 from moorage.kube.read.python_values import Source
 
 from .autoscaler_protocol import AutoscalerSettings, LastPass, Made, RoundDecision
-from .karpenter.claim_template import by_weight, idle_pools, template_labels
+from .karpenter.claim_template import by_weight, idle_pools, shortage_of_all
 from .karpenter.cluster_view import KINDS, NO_POOLS, ClusterObjects, ClusterView, PassInput
 from .karpenter.karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .karpenter.new_nodes_result import NewClaim, Provisioning
@@ -129,11 +129,10 @@ class PoolScaler:
             last.sources, last.types = sources, stored_types(autoscaling.types, client)
         types = last.types
         flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
-        lost = self.scheduler.context.lost_domains
-        flags = flags.without(lost)
+        flags = flags.without(self.scheduler.context.lost_domains)
         options = replace(flags, seed=autoscaling.seed, provider=flags.provider | types.provider)
         now = now_of(chain.from_iterable(stored.values())) if self.now is None else self.now
-        gone = [pool.name for pool in pools if template_labels(pool).items() & {*lost}]
+        gone = [pool.name for pool in pools if shortage_of_all(pool, flags.unavailable)]
         by_pool = {name: () if name in gone else kinds for name, kinds in types.by_pool.items()}
         situation = PassInput(by_pool, now, self.marked, chosen, nominated=self.nominated, launcher=launched)
         return PassQuestion(stored, situation, options, last, types.source, types.notes)

@@ -25,7 +25,7 @@ from moorage.kube import (
 )
 from moorage.kube.model.meta import total
 
-from ..providers.instance_type import POOL
+from ..providers.instance_type import POOL, Shortage, labelled
 from ..providers.known_labels import CORE, known_labels_of
 from .pod_shape import HostPort, PodConstraints, PodShape, ShapeBook, tolerating_preferences
 from .pod_validation import GROUP, in_short, requirement_problems
@@ -280,6 +280,12 @@ def template_labels(pool: NodePool) -> dict[str, str]:
         POOL: pool.name,
         f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
     }
+
+
+def shortage_of_all(pool: NodePool, shortages: Iterable[Shortage]) -> str:
+    """A shortage that all nodes of a pool have by their labels, such as ``rack=a``; "" without one."""
+    labels = {*labelled(template_labels(pool))}
+    return next(("/".join(sorted(each)) for each in shortages if each <= labels), "")
 
 
 def claim_template(

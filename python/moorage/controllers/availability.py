@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any
 
@@ -15,7 +15,7 @@ from moorage.kube.model.meta import LabelSelector, Object
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolumeClaim
-from moorage.kube.model.workload import ControllerRevision, DaemonSet, Job, PodTemplateSpec, StatefulSet
+from moorage.kube.model.workload import ControllerRevision, Job, PodTemplateSpec, StatefulSet
 from moorage.kube.workloads.deployment_rollout import changed_template
 from moorage.kube.workloads.job_state import (
     is_left_to_others,
@@ -314,13 +314,14 @@ class _Attempt:
         self._admission = admission_of(control.client)
         self._claims: dict[str, str] = {}  # by name of a claim that is refused, the text
         self.active, self.owned, self.count = control.active, control.owned, control.count
-        self.revisions, self.is_new = control.revisions, control.is_new
+        self.revisions, self.is_new, self.daemon_nodes = (
+            control.revisions,
+            control.is_new,
+            control.daemon_nodes,
+        )
 
     def adopt(self, _: Object, __: LabelSelector | None) -> list[Pod]:
         return []  # the controllers have adopted what there is
-
-    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
-        return self._control.daemon_nodes(owner)
 
     def create(self, owner: Object, pod: Pod, count: int = 1) -> None:
         claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)

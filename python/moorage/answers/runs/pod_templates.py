@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +15,7 @@ from moorage.cluster.lacking_pods import awaited_pods
 from moorage.cluster.references import object_named
 from moorage.controllers.availability import why_awaited
 from moorage.errors import InputError, located
-from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
+from moorage.kube import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
 from moorage.kube.apiserver.refusals import Refusals, ValidationMode
 from moorage.kube.model.pod import EphemeralVolumeSource, Volume
@@ -24,7 +24,6 @@ from moorage.kube.model.workload import (
     KUEUE,
     PARENTS,
     QUEUE,
-    ControllerRevision,
     CronJob,
     DaemonSet,
     Deployment,
@@ -45,7 +44,7 @@ from moorage.kube.read.python_values import file_named, is_path, is_single
 from moorage.kube.read.read_objects import in_namespace, read_objects
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next_children, next_step
 from moorage.kube.workloads.job_state import next_run
-from moorage.kube.workloads.missing_pods import create_missing
+from moorage.kube.workloads.missing_pods import PodControl, create_missing
 from moorage.kube.workloads.ownership import refers_to
 from moorage.lazy import NamedTuple
 from moorage.store import ObjectClient, find_object
@@ -345,38 +344,14 @@ def _pods_of(obj: Object) -> list[Pod]:
     return control.pods
 
 
-class _Template:
-    """Takes the pods of a workload that has none yet (`PodControl`)."""
+class _Template(PodControl):
+    """Takes the pods of a workload that has none yet."""
 
     def __init__(self) -> None:
         self.pods: list[Pod] = []
 
-    def active(self, _: Object) -> int:
-        return 0
-
-    def owned(self, _: Object) -> list[Pod]:
-        return []
-
-    def adopt(self, _: Object, __: object) -> list[Pod]:
-        return []
-
-    def daemon_nodes(self, _: Object) -> Container[str]:
-        return ()
-
-    def count(self, _: Object, missing: int, path: str = "") -> range:
-        return range(missing)
-
     def create(self, _: Object, pod: Pod, count: int = 1) -> None:
         self.pods += [pod] * count
 
-    def is_new(self, _: Node) -> bool:
-        return False
-
     def create_claim(self, _: Object, __: Object) -> None:
         pass
-
-    def revisions(self, _: Object) -> list[ControllerRevision]:
-        return []
-
-    def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
-        return revision

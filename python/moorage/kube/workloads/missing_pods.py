@@ -60,13 +60,15 @@ _BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before a
 
 
 class PodControl(Protocol):
-    """What controllers know about pods, and where they create them."""
+    """What controllers know about pods, and where they create them; by default, of a workload without any."""
 
     def active(self, owner: Object) -> int:
         """Return the number of active pods that an object controls."""
+        return 0
 
     def owned(self, owner: Object) -> list[Pod]:
         """Return the pods that an object controls, in any state."""
+        return []
 
     def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
         """Adopt the active pods without a controller that match a selector, and return them.
@@ -76,9 +78,11 @@ class PodControl(Protocol):
         selector : LabelSelector or None
             None adopts no pods.
         """
+        return []
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
         """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
+        return ()
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
         """Return the numbers of new pods; raise InputError if there would be more than `MAX_PODS`.
@@ -90,6 +94,7 @@ class PodControl(Protocol):
         path : str
             Path of the field with the number, for errors.
         """
+        return range(missing)
 
     def create(self, owner: Object, pod: Pod, count: int = 1) -> None:
         """Create equal pods; those without a name get names from their `generateName`. Nothing happens if the
@@ -98,15 +103,18 @@ class PodControl(Protocol):
 
     def is_new(self, node: Node) -> bool:
         """Whether a node has come since the cluster was read."""
+        return False
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists."""
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
         """Return the revisions that an object controls."""
+        return []
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Create a revision, or update one that has a UID, and return it."""
+        return revision
 
 
 def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> None:

@@ -62,7 +62,6 @@ class KueueConfiguration(Struct, frozen=True):
     """The fields of a configuration that are read."""
 
     api_version: str = ""
-    manage_jobs_without_queue_name: bool = False
     managed_jobs_namespace_selector: LabelSelector | None = None
     feature_gates: dict[str, bool] = {}
     fair_sharing: KueueFairSharing | None = None

@@ -66,10 +66,9 @@ from moorage.store import (
     Indexer,
     InformerFactory,
     ObjectStore,
-    ResourceEventHandler,
 )
 from moorage.store.errors import is_namespaced
-from moorage.store.informer import HandlerFunctions, last_state
+from moorage.store.informer import HandlerFunctions, ResourceEventHandler, RunHandler, last_state
 from moorage.store.protocol import overwrite
 
 from .availability import AWAITING, Availability, AwaitedPod, Rollout, awaited_pods, refused_pods, rollout_of
@@ -116,7 +115,7 @@ class ClusterControllers(SavedFields):
 
     Attributes
     ----------
-    handlers : dict of type to ResourceEventHandler
+    handlers : dict of type to ResourceEventHandler or RunHandler
         By kind, what hears of events; `SleepingControllers` pass them on.
     suspended : tuple of Suspended
         The workloads of other projects that were suspended when they came.
@@ -175,7 +174,7 @@ class ClusterControllers(SavedFields):
         protected = HandlerFunctions[Any](
             self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
         )
-        self.handlers: dict[type[Object], ResourceEventHandler[Any]] = {
+        self.handlers: dict[type[Object], ResourceEventHandler[Any] | RunHandler[Any]] = {
             **dict.fromkeys(WORKLOADS, workloads),
             Node: NodeEvents(self._note_new_nodes, self._note_changed_node, self._note_lost_node),
             PodDisruptionBudget: self.budgets,
@@ -792,7 +791,7 @@ class PodWatcher:
             controllers.budgets.note(*(notice.identity for notice in notices if not notice.is_deletion))
         for notice in notices if reads_all else selected:
             if notice.is_deletion:
-                self._deleted(notice.old)
+                self.on_delete(notice.old)
             else:
                 if waiting:
                     new = cast(Pod, notice.new)
@@ -823,19 +822,7 @@ class PodWatcher:
             self._controllers.note_owner(new)
             self._controllers.note_waiting_owner(new)
 
-    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Receive a new pod; `on_run` does."""
-        self.on_run([Notice(None, obj)])
-
-    def on_update(self, old: Pod, new: Pod) -> None:
-        """Receive a changed pod; `on_run` does."""
-        self.on_run([Notice(old, new)])
-
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Receive a deleted pod; `on_run` does."""
-        self._deleted(obj)
-
-    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
         pod = last_state(obj)
         self._controllers.availability.forget(pod)

@@ -30,7 +30,8 @@ from moorage.kube.model.workload import WORKLOADS, ControllerRevision
 from moorage.kube.releases import FeatureGates
 from moorage.lazy import NamedTuple
 from moorage.saved_fields import SavedFields
-from moorage.store import InformerFactory, ObjectStore, ResourceEventHandler
+from moorage.store import InformerFactory, ObjectStore
+from moorage.store.informer import ResourceEventHandler, RunHandler
 
 if TYPE_CHECKING:
     from .cluster_controllers import ClusterControllers
@@ -75,7 +76,7 @@ class SleepingControllers(SavedFields):
             around.informers.informer(handler.kind).add_event_handler(handler)
 
     @property
-    def handlers(self) -> Mapping[type[Object], ResourceEventHandler[Any]] | None:
+    def handlers(self) -> Mapping[type[Object], ResourceEventHandler[Any] | RunHandler[Any]] | None:
         """By kind, what hears of events; None while the controllers are not needed."""
         return None if self._awake is None else self._awake.handlers
 
@@ -163,7 +164,7 @@ class _Waking:
     def __init__(self, sleeping: SleepingControllers, kind: type[Object]) -> None:
         self._sleeping, self.kind = sleeping, kind
 
-    def _handler(self) -> ResourceEventHandler[Any] | None:
+    def _handler(self) -> Any:
         return self._sleeping.wake().handlers.get(self.kind)
 
     def on_add(self, obj: Any, is_in_initial_list: bool) -> None:

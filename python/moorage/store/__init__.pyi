@@ -23,6 +23,7 @@ from .informer import Informer as Informer
 from .informer import InformerFactory as InformerFactory
 from .informer import Registration as Registration
 from .informer import ResourceEventHandler as ResourceEventHandler
+from .informer import RunHandler as RunHandler
 from .pod_status_patch import patch_pod_status as patch_pod_status
 from .protocol import ObjectClient as ObjectClient
 from .protocol import Patch as Patch

@@ -72,17 +72,23 @@ class ResourceEventHandler(Protocol[T_contra]):
         """
 
 
-class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
-    """A handler that can receive several notices in one call. The first of them is no deletion."""
+class RunHandler(Protocol[T_contra]):
+    """A handler that can receive several notices in one call. The first of them is no deletion.
+
+    One that may receive none of them also has the method of `ResourceEventHandler` for the first one.
+    """
 
     def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
-        """Receive the first notices, with the effect of the other methods.
+        """Receive the first notices.
 
         Returns
         -------
         int
             How many notices were received, which may be 0. If the method raises, none counts as received.
         """
+
+    def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
+        """See `ResourceEventHandler.on_delete`."""
 
 
 class Registration(Generic[T]):
@@ -96,9 +102,9 @@ class Registration(Generic[T]):
         Whether the handler has received every object of the initial list.
     """
 
-    def __init__(self, handler: ResourceEventHandler[T]) -> None:
-        self.handler = handler
-        self._on_run = cast("RunHandler[T]", handler).on_run if hasattr(handler, "on_run") else None
+    def __init__(self, handler: ResourceEventHandler[T] | RunHandler[T]) -> None:
+        self.handler = cast("ResourceEventHandler[T]", handler)
+        self._on_run = getattr(handler, "on_run", None)
         self.pending: deque[Notice[T]] = deque()
         self.is_synced = False
 
@@ -203,7 +209,7 @@ class Informer(ShortRepr, Generic[T]):
         """Whether the copy has been filled once."""
         return self._synced
 
-    def add_event_handler(self, handler: ResourceEventHandler[T]) -> Registration[T]:
+    def add_event_handler(self, handler: ResourceEventHandler[T] | RunHandler[T]) -> Registration[T]:
         """Register a handler.
 
         If the informer has synced, the handler receives the present objects before this method returns.

@@ -117,22 +117,6 @@ class EventHandler:
             self.queue.move_all(event, islice(notices, number))
         return number
 
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Pass the addition of an object.
-
-        Parameters
-        ----------
-        is_in_initial_list : bool
-            Whether the object existed when the handler was registered.
-        """
-        if self._add is not None:
-            self.queue.move_all(self._add, [Notice(None, obj)])
-
-    def on_update(self, old: Object, new: Object) -> None:
-        """Pass the update of an object."""
-        if self._update is not None:
-            self.queue.move_all(self._update, [Notice(old, new)])
-
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
         """Pass the deletion of an object."""
         if self._delete is not None:
@@ -203,7 +187,7 @@ class TreeHandler:
         self.queue, self.groups = queue, groups
 
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
-        """Pass over the leading updates, whose states nobody has to make (see `RunHandler`)."""
+        """Pass over the leading updates, as the parent of a group is immutable (see `RunHandler`)."""
         return _count_leading(notices, False)
 
     def on_add(self, obj: AnyGroup, is_in_initial_list: bool) -> None:
@@ -216,9 +200,6 @@ class TreeHandler:
         """
         if self.groups.parent(obj) is not None or fwk.group_index.is_composite(obj.unit):
             self.queue.regroup(self.groups.affected(obj))
-
-    def on_update(self, old: AnyGroup, new: AnyGroup) -> None:
-        """Do nothing: the parent of a group is immutable."""
 
     def on_delete(self, obj: AnyGroup | DeletedFinalStateUnknown[AnyGroup]) -> None:
         """Follow the deletion of a group: its waiting pods wait for a new one."""

@@ -13,18 +13,18 @@ from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
 from moorage.kube import Container, Node, Pod
 from moorage.kube.cel.cel_errors import CompileError
-from moorage.kube.model.meta import ObjectMeta, OwnerReference, is_native
+from moorage.kube.model.meta import ObjectMeta, OwnerReference
 from moorage.kube.model.pod import ContainerExtendedResourceRequest, PodSpec
 from moorage.kube.model.resource_claims import (
     EXACT_COUNT,
     EXTENDED_CLAIM,
-    OF_DEVICE_CLASS,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
+    is_extended,
 )
 
 from .allocator import AllocatedDevices
@@ -36,13 +36,6 @@ IN_MEMORY = "<extended-resources>"
 """The name of a claim that is not written yet."""
 
 Mappings = tuple[ContainerExtendedResourceRequest, ...]
-
-
-def is_extended(name: str) -> bool:
-    """Whether a resource may be one of a device class: it has a domain, and not Kubernetes' own."""
-    if name.startswith(OF_DEVICE_CLASS):
-        return True
-    return not is_native(name) and not name.startswith("requests.")
 
 
 def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | None:

@@ -18,6 +18,7 @@ from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod, PodSpec, Toleration
 from ..model.policy import LimitRange, RuntimeClass, Scheduler
+from ..model.resource_claims import is_extended
 from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
 from ..read.object_defaults import other_preemption_policy, priority_fields
 from ..releases import DEFAULT_GATES, EXTENDED_RESOURCE_TOLERATION, FeatureGates
@@ -33,7 +34,7 @@ from .pod_requests import (
     with_runtime_class,
 )
 from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError, mutated
-from .resource_quotas import is_extended, violations_of_object
+from .resource_quotas import violations_of_object
 
 # ---- distributions -----------------------------------------------------------------------------------------
 #

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 
-from ..model.meta import Object, Resources, is_native, plural, resource, total
+from ..model.meta import Object, Resources, plural, resource, total
 from ..model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
 from ..model.policy import (
     LimitRange,
@@ -26,6 +26,7 @@ from ..model.resource_claims import (
     DeviceClass,
     DeviceRequest,
     ResourceClaim,
+    is_extended,
 )
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 from ..model.workload import Service
@@ -210,10 +211,6 @@ def is_counted(resource: str) -> bool:
         or resource.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
         or (resource.startswith(REQUESTS) and is_extended(resource.removeprefix(REQUESTS)))
     )
-
-
-def is_extended(resource: str) -> bool:
-    return resource.startswith(OF_DEVICE_CLASS) or not is_native(resource)
 
 
 def _computed(requests: Quantities | Resources, limits: Quantities | Resources) -> dict[str, object]:

@@ -12,6 +12,7 @@ from .meta import (
     Resources,
     Struct,
     Time,
+    is_native,
 )
 from .pod import NodeSelector
 
@@ -21,6 +22,12 @@ ALL = "All"
 
 OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource that each DeviceClass provides without naming one."""
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource may be one of a device class: it has a domain, and not Kubernetes' own."""
+    return name.startswith(OF_DEVICE_CLASS) or not (is_native(name) or name.startswith("requests."))
+
 
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that serves the extended resources of its pod."""

@@ -195,6 +195,23 @@ def _types(
 ) -> tuple[InstanceType, ...]:
     """The types under a node class in the region and the zones of a place. Karpenter believes of memory what
     nodes of a type have shown."""
+    of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
+    overhead = place.flags.vm_memory_overhead
+    kinds = list[InstanceType]()
+    for kind, sold in _listed(node_class, place):
+        if kind.name in of_nodes:
+            capacity, left = of_nodes[kind.name]
+            estimated = kind.capacity["memory"]
+            sizes = ShownSizes(capacity, left, estimated.value(), 0 if is_auto else sold, overhead)
+            believed = {**kind.capacity, "memory": capacity.get("memory", estimated)}
+            kind = replace(kind, capacity=believed, shown=sizes)
+        kinds.append(kind)
+    return tuple(of_auto_mode(kinds) if is_auto else kinds)
+
+
+@lru_cache(64)
+def _listed(node_class: bytes, place: TypeSources) -> list[tuple[InstanceType, int]]:
+    """The same before a node is there, with the memory in bytes that is sold as theirs."""
     region, zones, answers, every = place.region, place.zones, place.answers, catalogue()
     types, sold = answers.types or every.types, answers.zones_of
     by_type = dict[str, Collection[str]]()
@@ -213,20 +230,11 @@ def _types(
         own_prices=place.prices,
     )
     read = msgspec.json.decode(node_class, type=NodeClass)
-    of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
-    memory_of = {} if is_auto else {kind.instance_type: memory_sold(kind) for kind in types}
-    kinds = list[InstanceType]()
-    for instance_type in instance_types(types, every.tables, read, market, place.flags):
-        if instance_type.name in of_nodes:
-            capacity, left = of_nodes[instance_type.name]
-            estimated, overhead = instance_type.capacity["memory"], place.flags.vm_memory_overhead
-            sizes = ShownSizes(
-                capacity, left, estimated.value(), memory_of.get(instance_type.name, 0), overhead
-            )
-            believed = {**instance_type.capacity, "memory": capacity.get("memory", estimated)}
-            instance_type = replace(instance_type, capacity=believed, shown=sizes)
-        kinds.append(instance_type)
-    return tuple(of_auto_mode(kinds) if is_auto else kinds)
+    memory_of = {kind.instance_type: memory_sold(kind) for kind in types}
+    return [
+        (kind, memory_of[kind.name])
+        for kind in instance_types(types, every.tables, read, market, place.flags)
+    ]
 
 
 def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:

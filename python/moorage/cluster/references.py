@@ -116,8 +116,7 @@ def _with_name(client: ObjectClient, kind: type[Object], name: str, namespace: s
 def _only(objects: Sequence[Object], text: str) -> Object:
     """Return the one of several objects of a name that is meant."""
     kinds = {type(obj).__name__ for obj in objects}
-    owners = [obj.metadata.controller() for obj in objects]
-    own = [obj for obj, of in zip(objects, owners, strict=True) if of is None or of.kind not in kinds]
+    own = [obj for obj in objects if (of := obj.metadata.controller()) is None or of.kind not in kinds]
     if len({type(obj) for obj in own or objects}) == 1:
         place = only_namespace([obj.namespace for obj in own or objects], text)
         own = [obj for obj in own or objects if obj.namespace == place]
@@ -324,8 +323,7 @@ def workloads_named(
         return [object_named(client, target, kinds, lacks, namespace)]
     every = [obj for each in kinds for obj in select_objects(client, each, namespace, selector)]
     names = {each.__name__ for each in kinds}
-    owners = [obj.metadata.controller() for obj in every]
-    own = [obj for obj, of in zip(every, owners, strict=True) if of is None or of.kind not in names]
+    own = [obj for obj in every if (of := obj.metadata.controller()) is None or of.kind not in names]
     if not own:
         where = "has these labels" if is_selector else "is there"
         raise InputError(f"no {either(sorted(names))} {where}", obj=shorten(target, 80))

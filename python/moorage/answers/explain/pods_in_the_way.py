@@ -4,7 +4,7 @@ higher priority.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar, cast
@@ -96,7 +96,8 @@ def _on_nodes(probe: Probe, pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 def running_pods(probe: Probe, controllers: Sequence[Object]) -> tuple[Pod, ...]:
     """Return the pods of controllers in a namespace that are on nodes."""
-    return _on_nodes(probe, _pods_of(cast(ObjectClient, probe.engine.handle.client), controllers))
+    client, uids = cast(ObjectClient, probe.engine.handle.client), [each.metadata.uid for each in controllers]
+    return _on_nodes(probe, pods_of(client, controllers[0].namespace, uids) if controllers else ())
 
 
 def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
@@ -110,13 +111,6 @@ def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
             deployment = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
     sets = [] if deployment is None else sets_of(client, pod.namespace, deployment.uid)
     return {owner.uid, *(replica_set.metadata.uid for replica_set in sets)}
-
-
-def own_pods(client: ObjectClient, pod: Pod) -> list[Pod]:
-    """Return the pods of a pod's workload."""
-    own = own_controllers(client, pod)
-    listed = client.list(Pod, pod.namespace)[0] if own else []
-    return [each for each in listed if (owner := each.metadata.controller()) and owner.uid in own]
 
 
 def sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
@@ -138,7 +132,8 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     rolling, is_new = deployment.spec.strategy.rolling_update, new is not None and new.name == own.name
     if not is_new or rolling is None or not max_surge(deployment) or max_unavailable(deployment):
         return None
-    pods = _pods_of(client, [replica_set for replica_set in sets if replica_set.name != own.name])
+    others = [replica_set.metadata.uid for replica_set in sets if replica_set.name != own.name]
+    pods = pods_of(client, own.namespace, others)
     workload = Workload(own.namespace, "Deployment", owner.name).text
     return OldPods(workload, pods, True, str(rolling.max_surge))
 
@@ -148,13 +143,13 @@ def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | 
     rolling = own.spec.update_strategy.rolling_update
     if rolling is None or not rolling.max_surge:
         return None
-    pods = tuple(pod for pod in _pods_of(client, [own]) if pod.name != new)
+    pods = tuple(pod for pod in pods_of(client, own.namespace, [own.metadata.uid]) if pod.name != new)
     return OldPods(Workload(own.namespace, "DaemonSet", own.name).text, pods, False, str(rolling.max_surge))
 
 
-def _pods_of(client: ObjectClient, controllers: Sequence[Object]) -> tuple[Pod, ...]:
-    pods = client.list(Pod, controllers[0].namespace)[0] if controllers else ()
-    uids = [controller.metadata.uid for controller in controllers]
+def pods_of(client: ObjectClient, namespace: str, uids: Collection[str]) -> tuple[Pod, ...]:
+    """Return the pods of controllers."""
+    pods = client.list(Pod, namespace)[0] if uids else ()
     return tuple(pod for pod in pods if any(map(pod.metadata.is_controlled_by, uids)))
 
 

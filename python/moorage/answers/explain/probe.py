@@ -303,15 +303,11 @@ class Probe:
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
         """Those of them for which changes are tried."""
-        return self.alike[: self.most_tried(self.pod)]
+        return self.alike[: MOST_IN_CORE if self._is_in_core(self.pod) else MOST_WAITING]
 
     def places_all(self, changes: Iterable[HelpfulChange]) -> bool:
         """Whether one of some changes that help places all of them."""
         return any(change.placed in (0, len(self.waiting)) for change in changes)
-
-    def most_tried(self, pod: Pod) -> int:
-        """Return how many pods like this one are tried at most."""
-        return MOST_IN_CORE if self._is_in_core(pod) else MOST_WAITING
 
     def _is_in_core(self, pod: Pod) -> bool:
         """Whether the core places such a pod by itself."""

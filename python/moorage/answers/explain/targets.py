@@ -165,7 +165,8 @@ def _common(workload: Workload) -> tuple[str, ...]:
 def workload_named(
     setup: SimulationSetup, text: str, namespace: str | None
 ) -> tuple[str, str, str | None] | None:
-    """Return the kind, name and namespace of a workload, if a target names one; None for a pod.
+    """Return the kind, name and namespace of a workload, if a target names one; None for a pod, which comes
+    first.
 
     Parameters
     ----------
@@ -181,6 +182,8 @@ def workload_named(
     InputError
         The target names another namespace than the option.
     """
+    if text in setup.pods:
+        return None
     resource, _, rest = text.partition("/")
     place, _, name = rest.rpartition("/")
     kind = _kind(resource)
@@ -188,7 +191,7 @@ def workload_named(
         from ..queues.queued_workloads import job_of  # few clusters have Kueue
 
         return job_of(queues.kueue, name, place or namespace or "")
-    if kind not in CONTROLLERS and text not in setup.pods:
+    if kind not in CONTROLLERS:
         kind = _other_kind(setup, resource.lower(), name)
     if not name or "/" in place or not kind or kind == "Pod":
         return None
@@ -374,12 +377,10 @@ def pod_named(
         several namespaces have this name.
     """
     first, _, rest = text.partition("/")
-    if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in setup.pods:
+    kind = _kind(first) if rest and text not in setup.pods else ""
+    if kind not in ("", "Pod", *CONTROLLERS):
         raise absent(setup.make(), text, namespace)
-    if _kind(first) == "Pod" and rest and text not in setup.pods:
-        place, _, name = rest.rpartition("/")
-    else:
-        place, _, name = text.rpartition("/")
+    place, _, name = (rest if kind == "Pod" else text).rpartition("/")
     if place and namespace not in (None, place):
         raise InputError(f"names another namespace than -n {namespace}", source=SOURCE, obj=text)
     place = place or namespace or ""

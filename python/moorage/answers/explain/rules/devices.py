@@ -33,7 +33,7 @@ from moorage.kube.model.resource_claims import (
 from moorage.store import ObjectClient
 
 from ..pod_claims import STEP_TEXTS, ClaimExplanation, PodClaims, surveys
-from ..pods_in_the_way import own_pods
+from ..pods_in_the_way import own_controllers, pods_of
 from ..probe import Probe, claim_values, largest
 from ..request_survey import CAPACITY, CONSTRAINT, RequestSurvey
 
@@ -224,7 +224,8 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
         for holder in step.holders
     }
     client = cast(ObjectClient, probe.engine.handle.client)
-    siblings = {pod.metadata.uid for pod in own_pods(client, probe.pod)}
+    own_pods = pods_of(client, probe.pod.namespace, own_controllers(client, probe.pod))
+    siblings = {pod.metadata.uid for pod in own_pods}
     its = {explanation.claim for explanation in explained if explanation.devices}
     held = [
         claim

@@ -54,8 +54,9 @@ def test_a_wrong_argument_is_refused(holder: str, name: str) -> None:
             except (MoorageError, ValueError):
                 pass
             except TypeError as error:
-                told_of = str(error)
-                assert parameter.name in told_of, (parameter.name, told)
+                names = parameter.name, "<lambda>()"  # of a callable Python says it itself, when it is called
+                if not any(name in str(error) for name in names):
+                    raise AssertionError((parameter.name, told)) from error
             except Exception as error:
                 raise AssertionError(f"{name}({parameter.name}={told}): {error!r}") from error
             else:

@@ -185,18 +185,10 @@ def _hint(
 ) -> str:
     """Return what an error adds about an object that does not exist: the same name in another namespace, of
     another kind of workload, or in labels of nodes; or names that are like it."""
-    there: list[Any] = [*client.list(kind)[0]]
-    there += [workload for workload in also if workload.kind == kind.__name__]
-    alike = [
-        f"{kind.__name__} {'/'.join(filter(None, (obj.namespace, obj.name)))}"
-        for obj in there
-        if obj.name == name
-    ]
-    for other in WORKLOADS if kind in WORKLOADS else ():
-        objects: list[Object] = client.list(other, namespace)[0]
-        alike += (
-            () if other is kind else [f"{other.__name__} {obj.key}" for obj in objects if obj.name == name]
-        )
+    there: list[Any] = [*client.list(kind)[0], *(each for each in also if each.kind == kind.__name__)]
+    kinds = [other for other in WORKLOADS if other is not kind and kind in WORKLOADS]
+    others: list[Any] = [obj for other in kinds for obj in client.list(other, namespace)[0]]
+    alike = [reference_to(obj) for obj in (*there, *others) if obj.name == name]
     if kind is Node:
         alike += sorted(
             {f"{key}={name}" for obj in there for key, value in obj.metadata.labels.items() if value == name}

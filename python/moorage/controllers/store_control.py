@@ -35,6 +35,7 @@ from moorage.kube.model.meta import (
     Object,
     OwnerReference,
     by_label,
+    condition_of,
     whole_number,
     with_condition,
 )
@@ -601,7 +602,7 @@ class _Rank(NamedTuple):
     def of(cls, pod: Pod, cost: int, near: int, now: float | None) -> _Rank:
         """Without `now` the order of ages is exact."""
         is_ready, since, phase = is_healthy(pod), None, pod.status.phase
-        ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+        ready = condition_of(pod.status.conditions, "Ready")
         if is_ready and ready is None:
             phase = "Running"  # there is no kubelet to say so
         elif is_ready and ready is not None:

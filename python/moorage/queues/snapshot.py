@@ -18,7 +18,7 @@ from moorage.kube.model.kueue import (
     ResourceGroup,
     Topology,
 )
-from moorage.kube.model.meta import Object
+from moorage.kube.model.meta import Object, condition_of
 from moorage.kube.model.node import Node as ClusterNode
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import KUEUE
@@ -313,5 +313,5 @@ class QueueSnapshot:
 
 def is_usable(node: ClusterNode) -> bool:
     """Whether a node counts in topologies: ready, and not cordoned."""
-    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    ready = condition_of(node.status.conditions, "Ready")
     return not node.spec.unschedulable and ready is not None and ready.status == "True"

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
 from moorage.kube import Node, Object, Pod
-from moorage.kube.model.meta import Condition, Resources, quantity
+from moorage.kube.model.meta import Condition, Resources, quantity, with_condition
 from moorage.kube.model.pod import PodSpec, PodStatus
 
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
@@ -47,7 +47,7 @@ class PodBinder:
         if spec is None or spec[0] is not pod.spec or spec[1] != node:
             spec = self._spec = pod.spec, node, replace(pod.spec, node_name=node)
         if status is None or status[0] is not pod.status:
-            conditions = _with_pod_scheduled(pod.status.conditions, self._now)
+            conditions = with_condition(pod.status.conditions, _pod_scheduled(self._now))
             new_status = replace(pod.status, nominated_node_name="", conditions=conditions)
             status = self._status = pod.status, new_status
         bound = replace(
@@ -82,15 +82,6 @@ def refusal(pod: Pod, current: Pod | None, node: str) -> ApiError:
     elif spec.node_name:
         wrong = f'pod {meta.name} is already assigned to node "{spec.node_name}"'
     return conflict("pods/binding", meta.name, wrong)
-
-
-def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
-    """Return the conditions with PodScheduled=True. If it was true before, its transition time stays."""
-    for index, condition in enumerate(conditions):
-        if condition.type == "PodScheduled":
-            time = condition.last_transition_time if condition.status == "True" else now
-            return (*conditions[:index], _pod_scheduled(time), *conditions[index + 1 :])
-    return (*conditions, _pod_scheduled(now))
 
 
 @lru_cache

@@ -16,6 +16,7 @@ from moorage._core.state.pod_spec import encode
 from moorage.kube import Pod
 from moorage.kube.go_texts import SECOND, parse_duration
 from moorage.kube.model.cluster import seconds
+from moorage.kube.model.meta import condition_of
 from moorage.kube.workloads.ownership import FINISHED
 
 from .flags import GPUS, Flags, PlacementHints
@@ -112,9 +113,7 @@ def waiting_pods(pods: Iterable[Pod], flags: Flags) -> list[Pod]:
             continue
         if pod.status.nominated_node_name:
             continue
-        condition = next(
-            (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
-        )
+        condition = condition_of(pod.status.conditions, "PodScheduled")
         is_false = condition is not None and condition.status == "False"
         if condition is not None and is_false and condition.reason == "Unschedulable":
             known.append(pod)

@@ -20,13 +20,13 @@ from moorage.kube.admission.rules.job_rules import parse_schedule
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.autoscaling import ProviderNodeClass
 from moorage.kube.model.cluster import seconds
-from moorage.kube.model.meta import share
+from moorage.kube.model.meta import condition_of, share
 from moorage.kube.model.pod import DELETION_COST
 from moorage.kube.workloads.ownership import is_active
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, RESERVED, ZONE, InstanceType
 from .cluster_view import ClusterView
-from .existing_nodes import StateNode, condition, is_true
+from .existing_nodes import StateNode, is_true
 from .pod_shape import PodShape, with_values
 from .pod_validation import (
     DO_NOT_DISRUPT,
@@ -119,7 +119,7 @@ def drifted_since(view: ClusterView, pool: NodePool, state: StateNode, now: floa
         lambda: is_true(claim, "Launched") and bool(_drift_reason(view, pool, claim, is_old)),
     ):
         return None
-    before = condition(claim, "Drifted")
+    before = condition_of(claim.status.conditions, "Drifted")
     begun = before.last_transition_time if before is not None and before.status == "True" else None
     return seconds(begun) if begun else now
 
@@ -140,7 +140,7 @@ def _drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: b
         is_own = (each.kind, each.name) == (reference.kind, reference.name)
         if is_own and _has_other_hash(claim, each, key, f"{key}-version"):
             return "NodeClassDrift"
-    drifted = condition(claim, "Drifted")
+    drifted = condition_of(claim.status.conditions, "Drifted")
     is_told = drifted is not None and drifted.status == "True" and drifted.reason not in _OF_CORE
     return drifted.reason if drifted is not None and is_told else ""
 

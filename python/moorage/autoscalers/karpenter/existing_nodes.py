@@ -15,8 +15,9 @@ from moorage._core.base.quantity import Quantity, parse
 from moorage._core.provision.domain_counts import Host
 from moorage._core.provision.host_table import room_of
 from moorage._core.provision.label_requirements import RequirementSet
-from moorage.kube import Condition, CSINode, Node, NodeClaim, Pod, Taint
+from moorage.kube import CSINode, Node, NodeClaim, Pod, Taint
 from moorage.kube.model.cluster import seconds
+from moorage.kube.model.meta import condition_of
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
@@ -47,17 +48,9 @@ _HOUR = 3600.0
 T = TypeVar("T")
 
 
-def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
-    """A condition of an object."""
-    for each in of.status.conditions:
-        if each.type == kind:
-            return each
-    return None
-
-
 def is_true(of: Node | NodeClaim, kind: str) -> bool:
     """Whether a condition of an object holds."""
-    status = condition(of, kind)
+    status = condition_of(of.status.conditions, kind)
     return status is not None and status.status == "True"
 
 
@@ -140,7 +133,7 @@ class StateNode(Struct, eq=False, dict=True):
         """When pods came or went last, else when it became ready (seconds since 1970)."""
         if self.claim is None:
             return float("-inf")
-        initialized = condition(self.claim, "Initialized")
+        initialized = condition_of(self.claim.status.conditions, "Initialized")
         begun = initialized.last_transition_time if initialized is not None else None
         time = self.claim.status.last_pod_event_time or begun
         return seconds(time) if time else float("-inf")

@@ -11,11 +11,12 @@ from math import ceil
 from moorage.kube import Condition, Node
 from moorage.kube.go_texts import timestamp
 from moorage.kube.model.cluster import seconds
+from moorage.kube.model.meta import condition_of
 from moorage.lazy import NamedTuple
 
 from ..providers.instance_type import POOL
 from .cluster_view import ClusterView
-from .existing_nodes import StateNode, condition
+from .existing_nodes import StateNode
 
 UNHEALTHY = "Unhealthy"
 _SHARE = 0.2
@@ -83,5 +84,5 @@ def repair_of(view: ClusterView, state: StateNode) -> Repair | None:
 
 
 def _unhealthy(node: Node, kind: tuple[str, str]) -> Condition | None:
-    status = condition(node, kind[0])
+    status = condition_of(node.status.conditions, kind[0])
     return status if status is not None and status.status == kind[1] else None

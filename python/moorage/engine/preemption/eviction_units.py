@@ -12,6 +12,7 @@ from msgspec import Struct
 from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.kube import Pod, PodDisruptionBudget, UnitKey, group_of
+from moorage.kube.model.meta import condition_of
 from moorage.kube.model.pod import DISRUPTION_TARGET
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
@@ -281,7 +282,7 @@ def is_leaving(pod: Pod) -> bool:
     """Whether a pod terminates because the scheduler has preempted it."""
     if pod.metadata.deletion_timestamp is None:
         return False
-    condition = next((each for each in pod.status.conditions if each.type == DISRUPTION_TARGET), None)
+    condition = condition_of(pod.status.conditions, DISRUPTION_TARGET)
     return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
 
 

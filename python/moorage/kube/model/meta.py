@@ -275,6 +275,11 @@ class Condition(Struct, frozen=True):
 C = TypeVar("C", bound=Condition)
 
 
+def condition_of(conditions: Iterable[C], kind: str) -> C | None:
+    """Return the condition of a type, None if there is none."""
+    return next((each for each in conditions if each.type == kind), None)
+
+
 def with_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
     """Replace or append the condition of a type.
 

@@ -21,7 +21,7 @@ from moorage.engine.framework.evidence import Evidence, Fact, FindEvidence, Need
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, LimitRange, Pod
 from moorage.kube.admission.pod_requests import container_defaults, defaulted_by_limit_range
-from moorage.kube.model.meta import Condition, whole
+from moorage.kube.model.meta import condition_of, whole
 from moorage.store import ObjectClient
 
 from ..probe import Probe, largest
@@ -77,7 +77,7 @@ class Amounts:
             return self._holder("terminating-pod", pod, node, text, amount, since=str(since))
         now, done = self.of(_without_resize(pod)), self.of(pod, False)
         if min(now, done) < amount:
-            pending = _condition(pod, PENDING)
+            pending = condition_of(pod.status.conditions, PENDING)
             reason = pending.reason if pending and pending.reason else NOT_DONE
             other = readable(self.resource, min(now, done))
             text = f"counts {held} on {node} until its resize to {other} is done"
@@ -87,7 +87,7 @@ class Amounts:
             return self._holder("resizing-pod", pod, node, text, amount, min(now, done), **values)
         without = self.of(_without_init_containers(pod))
         if without < amount:
-            initialized = _condition(pod, INITIALIZED)
+            initialized = condition_of(pod.status.conditions, INITIALIZED)
             ended = initialized is not None and initialized.status == "True"
             of = f"init container {self._largest(pod)}" + (", which has ended" if ended else "")
             rest = readable(self.resource, without)
@@ -109,7 +109,7 @@ class Amounts:
         amount, priority = self.of(pod), pod.spec.priority or 0
         if not amount:
             return None
-        scheduled = _condition(pod, SCHEDULED)
+        scheduled = condition_of(pod.status.conditions, SCHEDULED)
         values: dict[str, Any] = {"priority": priority}
         if scheduled is not None and scheduled.last_transition_time is not None:
             values["since"] = str(scheduled.last_transition_time)
@@ -172,16 +172,12 @@ class Amounts:
 
 def _without_resize(pod: Pod) -> Pod:
     """Return a pod as if the kubelet had rejected its resize: what it wants does not count."""
-    pending = _condition(pod, PENDING)
+    pending = condition_of(pod.status.conditions, PENDING)
     if pending is None:
         return pod
     others = (condition for condition in pod.status.conditions if condition.type != PENDING)
     rejected = (replace(pending, reason="Infeasible"), *others)
     return replace(pod, status=replace(pod.status, conditions=rejected))
-
-
-def _condition(pod: Pod, kind: str) -> Condition | None:
-    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def _without_init_containers(pod: Pod) -> Pod:

@@ -225,7 +225,7 @@ class InUse(RuleBasedStateMachine):
             for row, info, exceeds in zip(rows.tolist(), infos, over, strict=True):
                 assert info is not None
                 try:
-                    assert attached.is_over_limit(info.name, info.pods, wanted) == exceeds
+                    assert bool(attached.exceeded(info.name, info.pods, wanted)) == exceeds
                 except VolumeError:
                     assert row in attached.errors
         for driver in ((name, is_named) for name in (*DRIVERS, GCE) for is_named in (False, True)):
@@ -358,7 +358,7 @@ def test_a_node_over_its_limit_takes_pods_that_bring_nothing_new() -> None:
     for wanted, exceeds in (({"x"}, False), ({"x", "y"}, False), ({"z"}, True), ({"x", "z"}, True)):
         handles = frozenset(("d0", name) for name in wanted)
         assert attached.rows_over_limit(rows, handles).tolist() == [exceeds]
-        assert attached.is_over_limit("a", cache.state.pods(), handles) == exceeds
+        assert bool(attached.exceeded("a", cache.state.pods(), handles)) == exceeds
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,10 @@ class NodeVolumeLimits(NodeVolumeLimitsFacts):
             if attached.lacks(node_info.name, driver):
                 return _not_installed(driver)
         try:
-            exceeds = attached.is_over_limit(node_info.name, node_info.pods, volumes)
+            exceeded = attached.exceeded(node_info.name, node_info.pods, volumes)
         except storage.claims.VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
-        return EXCEEDED if exceeds else None
+        return EXCEEDED if exceeded else None
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         attached, rows = self.attached(), nodes.rows

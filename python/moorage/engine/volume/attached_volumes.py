@@ -213,8 +213,10 @@ class AttachedVolumes(VolumeCounts):
             mask |= limits.take(rows) != UNLIMITED
         return mask
 
-    def is_over_limit(self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]) -> bool:
-        """Whether a node with some pods would exceed a limit with additional volumes.
+    def exceeded(
+        self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]
+    ) -> dict[str, tuple[int, int, int]]:
+        """Return the limits that a node with some pods would exceed with additional volumes.
 
         Parameters
         ----------
@@ -225,6 +227,11 @@ class AttachedVolumes(VolumeCounts):
         added : iterable of CSIVolume
             The volumes of one more pod.
 
+        Returns
+        -------
+        dict of str to tuple
+            By driver, the limit, the number of volumes in use, and how many more are wanted.
+
         Raises
         ------
         VolumeError
@@ -232,11 +239,15 @@ class AttachedVolumes(VolumeCounts):
         """
         limits = self.limits_of(node_name)
         if not added or not limits:
-            return False
+            return {}
         used = self.in_use(node_name, pods)
         counts = Counter(driver for driver, _ in used)
         new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
-        return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
+        return {
+            driver: (limits[driver], counts[driver], number)
+            for driver, number in new.items()
+            if driver in limits and counts[driver] + number > limits[driver]
+        }
 
     def in_use(self, node_name: str, pods: Iterable[Pod]) -> dict[CSIVolume, list[str]]:
         """Return the volumes of a node with some pods, and who uses them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace as replace_fields
@@ -399,34 +398,31 @@ def _exceeded(
     """Yield the drivers whose limit a node would exceed, with the pods whose volumes count, and the
     VolumeAttachments whose volume no pod there uses any more."""
     used = attached.in_use(node, pods)
-    counts = Counter(driver for driver, _ in used)
-    new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
-    for driver, limit in sorted(attached.limits_of(node).items()):
-        if new[driver] and counts[driver] + new[driver] > limit:
-            listed = (key for volume, users in used.items() if volume[0] == driver for key in users)
-            keys = list(dict.fromkeys(listed))
-            unused = [
-                name
-                for volume, name in attached.attachments_to(node).items()
-                if volume[0] == driver and not used[volume]
-            ]
-            values = {
-                "node": node,
-                "limit": limit,
-                "inUse": counts[driver],
-                "wanted": new[driver],
-                "pods": keys,
-                "attachments": [attachment for attachment, _ in unused],
-                "attachedVolumes": [volume for _, volume in unused],
-            }
-            by = f" by {first_of(keys, MOST_USERS)}" if keys else ""
-            if unused:
-                left = first_of([f"{name} of volume {volume}" for name, volume in unused], MOST_USERS)
-                users = f" {counts[driver] - len(unused)}{by}," if keys else ""
-                kind = number_of(len(unused), "by VolumeAttachment", "by VolumeAttachments")
-                by = f":{users} {kind} {left} (no pod there uses it any more)"
-            text = f"limit {limit} on {node}, {counts[driver]} in use{by}, {new[driver]} more wanted"
-            yield Fact("volume-limit", driver, text, values=values)
+    for driver, (limit, count, more) in sorted(attached.exceeded(node, pods, added).items()):
+        listed = (key for volume, users in used.items() if volume[0] == driver for key in users)
+        keys = list(dict.fromkeys(listed))
+        unused = [
+            name
+            for volume, name in attached.attachments_to(node).items()
+            if volume[0] == driver and not used[volume]
+        ]
+        values = {
+            "node": node,
+            "limit": limit,
+            "inUse": count,
+            "wanted": more,
+            "pods": keys,
+            "attachments": [attachment for attachment, _ in unused],
+            "attachedVolumes": [volume for _, volume in unused],
+        }
+        by = f" by {first_of(keys, MOST_USERS)}" if keys else ""
+        if unused:
+            left = first_of([f"{name} of volume {volume}" for name, volume in unused], MOST_USERS)
+            users = f" {count - len(unused)}{by}," if keys else ""
+            kind = number_of(len(unused), "by VolumeAttachment", "by VolumeAttachments")
+            by = f":{users} {kind} {left} (no pod there uses it any more)"
+        text = f"limit {limit} on {node}, {count} in use{by}, {more} more wanted"
+        yield Fact("volume-limit", driver, text, values=values)
 
 
 def limit_evidence(probe: Probe, inquiry: RejectedPod) -> FindEvidence:

@@ -35,6 +35,7 @@ from moorage.kube import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from moorage.kube.field_errors import aggregate
 from moorage.kube.model import storage
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
@@ -203,7 +204,7 @@ class VolumePlugins:
             else:
                 self._plugins[plugin.name] = plugin
         if errors:
-            raise VolumeError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+            raise VolumeError(aggregate(errors))
 
     def provisionable(self, name: str) -> ProvisionableVolumePlugin:
         """Return the plugin of a name, which must provision volumes.

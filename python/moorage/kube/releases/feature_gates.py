@@ -236,7 +236,9 @@ def feature_gates(
             _check(known[name], value, release)
     wrong = [text for gate in known.values() if gates[gate.name] and (text := _lacks(gate, gates))]
     if wrong:
-        raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+        from ..field_errors import aggregate  # only errors need it
+
+        raise ValueError(aggregate(wrong))
     return FeatureGates(gates, release)
 
 

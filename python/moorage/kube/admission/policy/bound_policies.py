@@ -15,7 +15,7 @@ from moorage.lazy import NamedTuple
 
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import BOOL
-from ...field_errors import Json
+from ...field_errors import Json, aggregate
 from ...model.admission_registration import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
 from ...model.meta import Object
 from .policy_expressions import (
@@ -179,7 +179,7 @@ class BoundPolicy(Generic[S]):
         except BudgetError as error:
             failures = [str(error)]
         if failures and not self.ignores_failures:
-            raise ExpressionError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+            raise ExpressionError(aggregate(failures))
         return not failures
 
 

@@ -40,6 +40,7 @@ from .providers.instance_type import (
     ZONE,
     InstanceType,
     Offering,
+    stated_labels,
 )
 from .providers.known_labels import known_labels_of
 from .scale_up_answer import KARPENTER, NewNode
@@ -99,11 +100,7 @@ def launched_node(
     kube-scheduler does not know that a provider reads one key as another, so the node has the topology keys
     that CSI drivers set on their nodes.
     """
-    own = {
-        requirement.key: requirement.values[0]
-        for requirement in (*kind.requirements, *offering.requirements)
-        if requirement.operator == "In" and len(requirement.values) == 1
-    }
+    own = stated_labels(kind, offering)
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
     every = {**wanted_labels, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
     capacity, allocatable = kind.capacity, kind.allocatable(offering.capacity_override)

@@ -11,7 +11,7 @@ from moorage.grouped import grouped
 from moorage.kube.model.kueue import STRICT
 from moorage.kube.model.kueue import Workload as KueueWorkload
 from moorage.kube.model.workload import KUEUE
-from moorage.kube.workloads.ownership import Workload, group_to_show
+from moorage.kube.workloads.ownership import Workload, workload_of
 from moorage.notes import DecidingLine
 from moorage.queues import REASONS, AdmittedWorkload, Cycle, Kueue, PreemptedWorkload, QueuedWorkload
 from moorage.queues.whole_amounts import text as amount_text
@@ -25,7 +25,7 @@ def owner_of(workload: KueueWorkload) -> Workload:
     if not owners:
         return Workload(namespace, "Workload", workload.name, KUEUE)
     owner = owners[0] if owners[0].controller is None else owners[-1]  # of a pod, its Deployment comes last
-    return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
+    return workload_of(namespace, owner)
 
 
 def name_of(kueue: Kueue, key: str) -> str:

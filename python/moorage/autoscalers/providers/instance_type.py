@@ -217,15 +217,19 @@ def shortage_of(text: str) -> Shortage:
     return frozenset(text.split("/"))
 
 
-def offered_as(kind: InstanceType, offering: Offering) -> frozenset[str]:
-    """Return by what an offering of a type may be named, also by the labels that all its nodes have."""
-    own = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
-    stated = {
+def stated_labels(kind: InstanceType, offering: Offering) -> dict[str, str]:
+    """Return the labels that a type and an offering of it give all nodes, without those of the offering."""
+    return {
         each.key: each.values[0]
         for each in (*kind.requirements, *offering.requirements)
         if each.operator == "In" and len(each.values) == 1
     }
-    return frozenset([*own.values(), *labelled(stated | own)])
+
+
+def offered_as(kind: InstanceType, offering: Offering) -> frozenset[str]:
+    """Return by what an offering of a type may be named, also by the labels that all its nodes have."""
+    own = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
+    return frozenset([*own.values(), *labelled(stated_labels(kind, offering) | own)])
 
 
 def node_offered_as(node: Node) -> frozenset[str]:

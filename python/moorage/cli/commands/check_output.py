@@ -60,7 +60,8 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
     tables = {} if form == "csv" else answer.tables(form == "wide")
     if form == "markdown" and verdict.compared.scale_up is not None:
         tables = {title: first_rows(table) for title, table in tables.items()}
-    lines, command = [*answer.lines(form == "wide")], _why(verdict)
+    lines, cases = [*answer.lines(form == "wide")], chain(_finding_cases(verdict), _loss_cases(verdict))
+    command = next((case.why for case in cases if case.counts and case.why), "")
     lines += [CommandLine(f"why: {command}")] if command else []
     if form == "table" and most_rows(form) == ROWS:
         listed, tables[HOMELESS] = tables[HOMELESS], in_short(tables[HOMELESS])
@@ -134,12 +135,6 @@ class Case(NamedTuple):
     def text(self) -> str:
         """The message, and the command that says why."""
         return f"{self.message} why: {self.why}" if self.why else self.message
-
-
-def _why(verdict: Verdict) -> str:
-    """Return the command that explains the first failure; "" where nothing fails."""
-    cases = chain(_finding_cases(verdict), _loss_cases(verdict))
-    return next((case.why for case in cases if case.counts and case.why), "")
 
 
 def _verdict_report(form: str, verdict: Verdict) -> str:

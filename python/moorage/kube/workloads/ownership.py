@@ -267,10 +267,11 @@ def group_to_show(kind: str, api_version: str) -> str:
 def controller_of(pod: Pod) -> Workload | None:
     """Return the controller of a pod, None if it has none."""
     owner = pod.metadata.controller()
-    return None if owner is None else _workload(pod.namespace, owner)
+    return None if owner is None else workload_of(pod.namespace, owner)
 
 
-def _workload(namespace: str, owner: OwnerReference) -> Workload:
+def workload_of(namespace: str, owner: OwnerReference) -> Workload:
+    """Return the workload that an owner reference names."""
     return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
 
@@ -302,7 +303,7 @@ class Workloads:
 
     def _find(self, owners: tuple[OwnerReference, ...], namespace: str, template: str) -> Workload | None:
         owner = next((each for each in owners if each.controller), None)
-        return None if owner is None else self.top(_workload(namespace, owner), template)
+        return None if owner is None else self.top(workload_of(namespace, owner), template)
 
     def _top(self, workload: Workload, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod, whose label
@@ -313,7 +314,7 @@ class Workloads:
             return workload if deployment == name else Workload(namespace, "Deployment", deployment)
         seen = {workload}
         while (above := self._controllers.get(workload)) is not None:
-            workload = _workload(namespace, above)
+            workload = workload_of(namespace, above)
             if workload in seen:  # owners in a circle
                 break
             seen.add(workload)

@@ -35,9 +35,10 @@ LABELS = (
 @relation(lambda cluster: cluster.is_settled or cluster.grows)
 def survived_loss(asking: Asking) -> None:
     """`--survive node` = `--remove-nodes` of each; `--survive LABEL` = `--fail-zone` of each of its values,
-    after which nodes may come."""
+    after which nodes may come. Where some come before, they are lost, too, and no option says that."""
     nodes, grows = asking.cluster.nodes, ["--autoscale"] * asking.cluster.grows
-    if not asking.ask("check").get("passed"):
+    first = asking.ask("check")
+    if not first.get("passed") or first.get("newNodes", {}).get("nodes"):
         return
     domains = {"node": [name_of(node) for node in nodes]}
     for label in LABELS:

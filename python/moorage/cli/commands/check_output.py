@@ -197,6 +197,8 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
     from moorage.answers.survival import NODE
     from moorage.kube.model.node import ZONE
 
+    scale_up = verdict.compared.scale_up
+    has_grown = scale_up is not None and bool(scale_up.up.nodes)  # no option loses a zone after that
     parts = grouped(((finding.loss.domains, finding.counts), finding) for finding in verdict.losses)
     for (domains, counts), findings in parts.items():
         number = sum(len(finding.lost) for finding in findings)
@@ -210,7 +212,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         option = "--remove-nodes" if by == NODE else "--fail-zone"
         lost = [name if by in (NODE, ZONE) else f"{by}={name}" for name in domains]
         removed = [RequestedChange(option, (name,)) for name in lost]
-        is_shown = counts and any(_shows(finding.namespace) for finding in findings)
+        is_shown = counts and not has_grown and any(_shows(finding.namespace) for finding in findings)
         command = command_alike(("explain", "--all-pending"), removed) if is_shown else ""
         title = f"loss of {short_label(by)} {', '.join(domains)}"
         yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)

@@ -74,6 +74,13 @@ def attached(one: Scheduler) -> Pairs:
     return {(each.spec.node_name, str(each.spec.source.persistent_volume_name)) for each in listed}
 
 
+def of_claims(one: Scheduler, pairs: Pairs) -> Pairs:
+    """The same with the claims of volumes that are made, whose names are those of UIDs."""
+    listed = one.client.list(PersistentVolumeClaim)[0]
+    made = {each.spec.volume_name: each.key for each in listed if each.spec.volume_name.startswith("pvc-")}
+    return {(node, made.get(volume, volume)) for node, volume in pairs}
+
+
 def in_use(one: Scheduler) -> Pairs:
     """Nodes and volumes of the pods on them, from the objects alone."""
     one.sync()
@@ -338,13 +345,13 @@ def test_attachments_are_those_of_the_pods_and_both_dumps_answer_alike(seed: int
                 one.run()
             step(one)
         assert limited.run().placements == bare.run().placements
-        assert attached(limited) >= attached(bare)
+        all_of_bare = of_claims(bare, attached(bare))
+        assert of_claims(limited, attached(limited)) >= all_of_bare
         counting = {
             each.name
             for each in bare.client.list(CSINode)[0]
             if any(driver.allocatable is not None for driver in each.spec.drivers)
         }
         assert {pair for pair in in_use(bare) if pair[0] in counting} | {stale} == attached(bare)
-        assert {pair for pair in attached(limited) if pair[0] in counting} - {stale} == attached(bare) - {
-            stale
-        }
+        of_limited = {pair for pair in attached(limited) if pair[0] in counting}
+        assert of_claims(limited, of_limited) - {stale} == all_of_bare - {stale}

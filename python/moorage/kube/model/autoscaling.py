@@ -163,8 +163,8 @@ class MachineGroup(Object, frozen=True):
     kind: str = "MachineGroup"
     api_version: str = "moorage.dev/v1"
     source: str = ""
-    min_size: int = 0
-    max_size: int = 0
+    min_size: Int32 = 0
+    max_size: Int32 = 0
     capacity: dict[str, str] = {}
     target: str = ""
 
